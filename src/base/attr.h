@@ -1,0 +1,19 @@
+// Compiler attributes used beyond plain C11, in one place.
+#ifndef CH_BASE_ATTR_H
+#define CH_BASE_ATTR_H
+
+#if defined(__GNUC__) || defined(__clang__)
+#define CH_PRINTF(fmt_arg, first_arg) __attribute__((format(printf, fmt_arg, first_arg)))
+#define CH_UNUSED __attribute__((unused))
+#define CH_LIKELY(x) __builtin_expect(!!(x), 1)
+#define CH_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define CH_ALIGNED(n) __attribute__((aligned(n)))
+#else
+#define CH_PRINTF(fmt_arg, first_arg)
+#define CH_UNUSED
+#define CH_LIKELY(x) (x)
+#define CH_UNLIKELY(x) (x)
+#define CH_ALIGNED(n) _Alignas(n)
+#endif
+
+#endif
