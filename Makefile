@@ -20,8 +20,8 @@ FLAGS_tsan := -O1 -g3 -DCH_DEBUG -fsanitize=thread
 FLAGS_cover := -O0 -g3 -DCH_DEBUG --coverage
 FLAGS_fuzz := -O1 -g3 -DCH_DEBUG -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 CFLAGS := $(BASE) $(WARN) $(FLAGS_$(config))
-LDFLAGS := -pthread $(filter -fsanitize=% --coverage,$(subst fuzzer-no-link$(comma),,$(FLAGS_$(config))))
 comma := ,
+LDFLAGS := -pthread $(filter -fsanitize=% --coverage,$(subst fuzzer-no-link$(comma),,$(FLAGS_$(config))))
 LIBS := -lmicrohttpd -ljansson -lutf8proc -lpcre2-8 -ledit -lxxhash -lm
 
 # Instruction sets by file suffix; no other file may use them.
