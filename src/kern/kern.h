@@ -1,0 +1,116 @@
+// kern: row and tile kernels, in tiers (ref, avx2, avx512), behind one struct of functions chosen once at start.
+// It knows blocks of weights and rows of floats; nothing of threads, memory lifetime, layers or sequences. Every function
+// is pure over its arguments and may run on many threads at once. None allocates.
+//
+// Numeric promise of every tier: an output element is computed in an order fixed by (type, tier, shape): it does not depend
+// on how many tokens share the call (batch invariance), nor on how rows are split among workers. `ref` is the oracle: plain
+// C, sums in double, weights decoded exactly, activations kept f32. A faster tier stays within the bound that
+// tests/checkkern derives for it (activations of quantised matrices are rounded to 8 bits per block of 32 there).
+#ifndef CH_KERN_H
+#define CH_KERN_H
+
+#include "base/base.h"
+#include "quant/quant.h"
+
+// Positions per page of the key/value cache; attention sums in tiles of whole pages, so results do not depend on batching.
+enum { CH_KV_PAGE = 64 };
+// Row split of matrices among workers: a multiple of this, for every tier.
+enum { CH_MAT_GRAIN = 16 };
+
+// A weight matrix y = W x, W: [n_out][n_in], rows as in the file, and optionally in the tier's own packed form.
+typedef struct ch_mat {
+    const ch_type_info *type;
+    size_t n_in, n_out;
+    const uint8_t *raw; // n_out rows of ch_quant_row_bytes(type, n_in); NULL allowed once packed
+    uint8_t *packed;    // tier's form, 64-byte aligned, mat_packed_bytes long; NULL: the tier reads raw
+} ch_mat;
+
+// Forms of activations a matmul can ask for. CH_ACT_F32 rows are read as they are (no packing call).
+enum { CH_ACT_F32 = 0, CH_ACT_Q8 = 1, CH_ACT_N };
+
+// Gated delta rule for one value head over n_tok consecutive tokens of one sequence (architectures.md 1.9, G1-G4).
+typedef struct ch_gdn_args {
+    size_t n_tok, d_k, d_v;
+    const float *q, *k;    // [n_tok] rows of d_k, already L2-normalised, q already scaled; stride ld_qk floats
+    const float *v;        // [n_tok] rows of d_v, stride ld_v
+    const float *beta, *g; // [n_tok], stride ld_bg; g = log decay <= 0
+    size_t ld_qk, ld_v, ld_bg;
+    float *state; // [d_v][d_k], read and written
+    float *out;   // [n_tok] rows of d_v, stride ld_out
+    size_t ld_out;
+} ch_gdn_args;
+
+// Depthwise causal convolution with SiLU over channels [c0, c1) for n_tok consecutive tokens of one sequence (1.6).
+typedef struct ch_conv_args {
+    size_t n_tok, n_tap, c0, c1;
+    const float *x;    // [n_tok][ld_x], pre-convolution inputs
+    size_t ld_x;
+    const float *w;    // [n_tap][n_channel]: tap-major (transposed from the file), last tap multiplies the current token
+    const float *bias; // [n_channel] or NULL
+    size_t n_channel;
+    float *state; // [n_tap-1][n_channel], oldest first: the inputs before x; updated to the last n_tap-1 inputs
+    float *y;     // [n_tok][ld_y], may not overlap x
+    size_t ld_y;
+    bool silu;
+} ch_conv_args;
+
+// Causal softmax attention of n_tok consecutive query positions of one sequence, for the n_q query heads of one KV head.
+// Query row t sees positions 0 .. pos0 + t. Keys and values lie in pages of CH_KV_PAGE positions:
+// key of position p = (const float *)(page[p / CH_KV_PAGE] + k_off) + (p % CH_KV_PAGE) * k_ld, values likewise.
+typedef struct ch_attn_args {
+    size_t n_tok, n_q, d_k, d_v;
+    size_t pos0;
+    const float *q; // [n_tok] rows of [n_q][d_k], row stride ld_q
+    size_t ld_q;
+    const uint8_t *const *page;
+    size_t k_off, v_off; // bytes from the page's start to this layer's and head's first key / value
+    size_t k_ld, v_ld;   // floats between positions
+    float scale;
+    float *out; // [n_tok] rows of [n_q][d_v], row stride ld_out
+    size_t ld_out;
+    float *scratch; // attn_scratch(n_tok, n_q, d_v) floats
+} ch_attn_args;
+
+typedef struct ch_kern {
+    const char *name; // highest tier in use: "ref", "avx2", "avx512"
+
+    // ---- matrix times rows
+    // Bytes of the packed form; 0: this tier reads raw rows of that type.
+    size_t (*mat_packed_bytes)(const ch_type_info *t, size_t n_in, size_t n_out);
+    // Packs rows [r0, r1) (r0 multiple of CH_MAT_GRAIN, r1 too or n_out); any split gives the same bytes.
+    void (*mat_pack)(const ch_mat *m, size_t r0, size_t r1);
+    int (*act_kind)(const ch_type_info *t, size_t n_in);       // CH_ACT_* that matmul wants for this type
+    size_t (*act_bytes)(int kind, size_t n_in);                // per row, multiple of 64
+    void (*act_pack)(int kind, const float *x, size_t n_in, void *act); // one row
+    // y[t * ld_y + r] = sum_i W[r][i] x_t[i] for r in [r0, r1) (as in mat_pack), t in [0, n_tok).
+    // act: row t at act + t * ld_act bytes, in the form act_kind asks for. work: mat_work_bytes(m) bytes of scratch per worker,
+    // 64-byte aligned.
+    void (*matmul)(const ch_mat *m, size_t r0, size_t r1, const void *act, size_t ld_act, size_t n_tok, float *y,
+                   size_t ld_y, void *work);
+    size_t (*mat_work_bytes)(const ch_type_info *t, size_t n_in);
+
+    // ---- rows
+    void (*rmsnorm)(const float *x, const float *w, size_t n, float eps, float *y); // w NULL: 1; y may be x
+    void (*l2norm)(const float *x, size_t n, float eps, float scale, float *y);     // y = scale * x / sqrt(sum x^2 + eps)
+    void (*swiglu)(const float *gate, const float *up, size_t n, float *y);         // silu(gate) * up; y may be either
+    void (*silu_mul)(const float *x, const float *z, size_t n, float *y);           // x * silu(z)
+    void (*sigmoid_mul)(const float *x, const float *z, size_t n, float *y);        // x * sigmoid(z)
+    void (*add)(const float *x, size_t n, float *y);                                // y += x
+    void (*axpy)(float a, const float *x, size_t n, float *y);                      // y += a * x
+    float (*dot)(const float *x, const float *y, size_t n);
+    // Rotates the first n_rot values of a head in place; cs: [n_rot/2] pairs (cos, sin). neox: pairs (i, i+n_rot/2), else
+    // (2i, 2i+1).
+    void (*rope)(float *x, size_t n_rot, const float *cs, bool neox);
+    void (*softmax)(float *x, size_t n); // in place
+
+    // ---- mixers
+    void (*conv)(const ch_conv_args *a);
+    void (*gdn)(const ch_gdn_args *a);
+    void (*attn)(const ch_attn_args *a);
+    size_t (*attn_scratch)(size_t n_tok, size_t n_q, size_t d_v); // floats
+} ch_kern;
+
+// Fills *k with the best tier that the processor has and max_tier allows ("ref", "avx2", "avx512"; NULL: best).
+int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *e);
+
+#endif
