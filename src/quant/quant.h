@@ -8,7 +8,7 @@
 
 // GGUF type ids, from quant/list.h: CH_TYPE_F32, CH_TYPE_F16, CH_TYPE_Q4_0, ...
 typedef enum ch_type {
-#define CH_TYPE_ROW(name, NAME, id, block, bytes) CH_TYPE_##NAME = id,
+#define CH_TYPE_ROW(name, NAME, id, block, bytes, decode, encode) CH_TYPE_##NAME = id,
 #include "quant/list.h"
 #undef CH_TYPE_ROW
 } ch_type;
@@ -20,7 +20,9 @@ typedef struct ch_type_info {
     uint32_t n_bytes;  // bytes per block
     // n values (multiple of n_block) from src to dst. NULL for the integer types and f64, which hold no weights.
     void (*decode)(const void *src, float *dst, size_t n); // src: n/n_block blocks, no alignment; dst: [n]
-    // Deterministic nearest encoding without importance weights; NULL where not written yet.
+    // Any bytes are valid blocks: damaged ones give wrong, infinite or NaN values, nothing worse.
+    // Deterministic nearest encoding without importance weights; NULL where not written yet. Values whose block scale is
+    // past the range of f16 (65504) get an infinite scale; a NaN becomes 0 (plain types keep NaN).
     void (*encode)(const float *src, void *dst, size_t n); // src: [n]; dst: n/n_block blocks
 } ch_type_info;
 
@@ -29,5 +31,22 @@ const ch_type_info *ch_quant_type_by_name(const char *name); // any case; NULL: 
 const ch_type_info *ch_quant_type_at(size_t i);              // i-th row of the table, NULL past the end
 // Bytes of a row of n values; false when n is no multiple of the block or the size overflows.
 bool ch_quant_row_bytes(const ch_type_info *t, uint64_t n, size_t *out);
+
+// Value tables, for code that repacks blocks without decoding them. Grid entries are packed codes, first value in the
+// lowest bits: 8 values of 2 bits (iq1, iq2), 4 values of 3 bits (iq3).
+extern const uint16_t ch_quant_grid_iq2_xxs[256]; // codes of ch_quant_levels_iq2
+extern const uint16_t ch_quant_grid_iq2_xs[512];
+extern const uint16_t ch_quant_grid_iq2_s[1024];
+extern const uint16_t ch_quant_grid_iq3_xxs[256]; // codes of ch_quant_levels_iq3_xxs
+extern const uint16_t ch_quant_grid_iq3_s[512];   // code c stands for 2c + 1
+extern const uint16_t ch_quant_grid_iq1[2048];    // code c stands for c - 1; iq1_s and iq1_m
+extern const uint8_t ch_quant_levels_iq2[4];      // the fourth is never used
+extern const uint8_t ch_quant_levels_iq3_xxs[8];
+extern const int8_t ch_quant_values_iq4[16];  // iq4_nl, iq4_xs
+extern const int8_t ch_quant_values_e2m1[16]; // mxfp4, nvfp4: FP4 values doubled, so their scales are halved
+float ch_quant_scale_e8m0_half(uint8_t e);    // mxfp4: 2^(e - 128)
+float ch_quant_scale_ue4m3_half(uint8_t e);   // nvfp4: half of the unsigned E4M3 number
+// Scale and min (6 bits each) of sub-block j, 0..7, from the 12 packed bytes of q4_k and q5_k.
+void ch_quant_scale_min_k4(const uint8_t *packed, int j, int *scale, int *min);
 
 #endif
