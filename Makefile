@@ -24,6 +24,10 @@ comma := ,
 LDFLAGS := -pthread $(filter -fsanitize=% --coverage,$(subst fuzzer-no-link$(comma),,$(FLAGS_$(config))))
 LIBS := -lmicrohttpd -ljansson -lutf8proc -lpcre2-8 -ledit -lxxhash -lm
 
+# V=1 shows the commands whole.
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo '$(1) $@')
+
 # Instruction sets by file suffix; no other file may use them.
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c
@@ -39,8 +43,8 @@ FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
 
 .DEFAULT_GOAL := all
-.PHONY: all lib tests clean
-all: chimere
+.PHONY: all lib tests fuzzers deps test check asan-test tsan-test fuzz cover lint bench run install clean help
+all: $(B)/libchimere.a $(if $(CMD_SRC),chimere)
 lib: $(B)/libchimere.a
 
 chimere: $(B)/chimere
@@ -50,32 +54,117 @@ $(B)/libchimere.a: $(LIB_OBJ)
 	@rm -f $@ && $(AR) rcs $@ $^
 
 $(B)/chimere: $(CMD_OBJ) $(B)/libchimere.a
-	$(CC) $(CMD_OBJ) $(B)/libchimere.a $(LDFLAGS) $(LIBS) -o $@
+	$(call say,link)
+	$(Q)$(CC) $(CMD_OBJ) $(B)/libchimere.a $(LDFLAGS) $(LIBS) -o $@
 
 $(B)/%_avx2.o: %_avx2.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(ISA_avx2) -c $< -o $@
+	$(call say,cc)
+	$(Q)$(CC) $(CFLAGS) $(ISA_avx2) -c $< -o $@
 $(B)/%_avx512.o: %_avx512.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(ISA_avx512) -c $< -o $@
+	$(call say,cc)
+	$(Q)$(CC) $(CFLAGS) $(ISA_avx512) -c $< -o $@
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c $< -o $@
+	$(call say,cc)
+	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 
 # A test is one program: tests/<folder>/test_<name>.c, with cmocka; it may call any outward header.
 tests: $(UNIT_BIN)
 $(B)/tests/%: tests/%.c $(B)/libchimere.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests $< $(B)/libchimere.a $(LDFLAGS) -lcmocka $(LIBS) -o $@
+	$(call say,cc)
+	$(Q)$(CC) $(CFLAGS) -Itests $< $(B)/libchimere.a $(LDFLAGS) -lcmocka $(LIBS) -o $@
 
 # config=fuzz: libFuzzer programs. Every other config: the same harness over its corpus (tests/fuzz/corpus/<name>/).
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/libchimere.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests $< $(if $(filter fuzz,$(config)),-fsanitize=fuzzer,tests/fuzz/replay.c) \
+	$(call say,cc)
+	$(Q)$(CC) $(CFLAGS) -Itests $< $(if $(filter fuzz,$(config)),-fsanitize=fuzzer,tests/fuzz/replay.c) \
 	  $(B)/libchimere.a $(LDFLAGS) $(LIBS) -o $@
 fuzzers: $(FUZZ_BIN)
 
-clean:
-	rm -rf build chimere
+# ---- what people type ---------------------------------------------------------------------------------------------------
+# The steps of test and run must follow each other even under -j, and the compiler may not be there yet when make starts:
+# hence the inner makes.
+MAKE_INNER := +@$(MAKE) --no-print-directory
+deps:
+	@tools/install_deps test
 
--include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d)
+test:
+	@tools/install_deps test
+	$(MAKE_INNER) all tests fuzzers
+	@tools/run_tests $(B) $(TESTS)
+
+# The fast subset: unit tests and fuzz corpora of what is already installed; no deps, no scripts.
+check:
+	$(MAKE_INNER) tests fuzzers
+	@tools/run_tests --fast $(B) $(TESTS)
+
+asan-test tsan-test:
+	@tools/install_deps test
+	$(MAKE_INNER) config=$(@:-test=) $(if $(CMD_SRC),build/$(@:-test=)/chimere) tests fuzzers
+	@tools/run_tests build/$(@:-test=) $(TESTS)
+
+# Every fuzz target for FUZZ_TIME seconds; new inputs stay under build/fuzz/found/, a finding stops with its input's path.
+FUZZ_TIME ?= 60
+fuzz:
+	@tools/install_deps fuzz
+	$(MAKE_INNER) config=fuzz fuzzers
+	@set -e; for f in $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%); do \
+	  mkdir -p build/fuzz/found/$$f; echo "fuzz $$f for $(FUZZ_TIME) s"; \
+	  build/fuzz/fuzz/fuzz_$$f -max_total_time=$(FUZZ_TIME) -rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=10 -verbosity=0 \
+	    -print_final_stats=1 -artifact_prefix=build/fuzz/$$f- build/fuzz/found/$$f $(wildcard tests/fuzz/corpus)/$$f; done
+
+# Line coverage by folder (gcov comes with gcc).
+cover:
+	@tools/install_deps test
+	$(MAKE_INNER) config=cover $(if $(CMD_SRC),build/cover/chimere) tests
+	@find build/cover -name '*.gcda' -delete
+	@tools/run_tests --fast build/cover $(TESTS) && tools/cover_report build/cover
+
+lint: lib
+	@tools/lint_layers $(B)/libchimere.a
+
+bench: all
+	@tools/run_bench ./chimere
+
+# First light: packages, build, a model, a server on 127.0.0.1, one answer. MODEL=file.gguf, PORT=8081, RUN_ONCE=1.
+PORT ?= 8081
+run:
+	@tools/install_deps build
+	$(MAKE_INNER) all
+	@MODEL='$(MODEL)' PORT='$(PORT)' RUN_ONCE='$(RUN_ONCE)' tools/run_first
+
+PREFIX ?= /usr/local
+install: all $(B)/libchimere.a
+	install -D -m 755 chimere $(DESTDIR)$(PREFIX)/bin/chimere
+	install -D -m 644 $(B)/libchimere.a $(DESTDIR)$(PREFIX)/lib/libchimere.a
+	$(if $(wildcard include/chimere.h),install -D -m 644 include/chimere.h $(DESTDIR)$(PREFIX)/include/chimere.h)
+
+.PHONY: compile_commands.json
+compile_commands.json:
+	@{ sep='['; for f in $(SRC) $(UNIT_SRC) $(FUZZ_SRC); do isa=; case $$f in *_avx2.c) isa='$(ISA_avx2)';; \
+	  *_avx512.c) isa='$(ISA_avx512)';; esac; printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' "$$sep" '$(CURDIR)' \
+	  "$$f" "$(CC) $(CFLAGS) -Itests $$isa -c $$f"; sep=,; done; echo; echo ']'; } > $@
+
+clean:
+	rm -rf build chimere compile_commands.json
+
+help:
+	@echo 'make                 ./chimere (config=$(config), objects in $(B)/)'
+	@echo 'make run             packages, build, a model (MODEL=file.gguf or random weights), server, first answer'
+	@echo 'make test            packages, build, every test (TESTS=part-of-a-name to select)'
+	@echo 'make check           fast subset: no packages, no scripts'
+	@echo 'make asan-test       the tests under AddressSanitizer and UBSan; make tsan-test: under ThreadSanitizer'
+	@echo 'make fuzz            every fuzz target for FUZZ_TIME=60 seconds (clang)'
+	@echo 'make cover           line coverage by folder'
+	@echo 'make lint            folder layering, size caps, symbol prefixes'
+	@echo 'make bench           prefill and decode speed of models with random weights'
+	@echo 'make deps            install the missing Debian packages'
+	@echo 'make install         PREFIX=$(PREFIX) DESTDIR='
+	@echo 'make compile_commands.json | clean'
+	@echo 'config=release|debug|asan|tsan|fuzz|cover'
+
+-include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/fuzz/*.d)
