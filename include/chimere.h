@@ -145,25 +145,28 @@ size_t chimere_token_piece(const chimere_engine *engine, int32_t id, bool specia
 bool chimere_token_ends(const chimere_engine *engine, int32_t id); // ends a generation
 
 // ---- sampling -----------------------------------------------------------------------------------------------------------
+#define CHIMERE_SAMPLING_MAX 32
 typedef struct chimere_sampling {
-    double temperature; // 0: always the best token
-    int32_t top_k;      // keep the k best; 0: all
-    double top_p;       // keep the smallest set of best tokens with this share of probability; 1: all
-    double min_p;       // keep tokens with at least this share of the best one's probability; 0: all
-    int64_t seed;       // same seed, same prompt, same text, whatever else runs; negative: drawn from the system
+    double value[CHIMERE_SAMPLING_MAX]; // by row of the table below; read and set by name
+    int64_t seed; // same seed, same prompt, same text, whatever else runs; negative: drawn from the system
 } chimere_sampling;
 
-// The parameters above as a table, for command lines, JSON fields, help and documents.
+// The table of parameters, for command lines, JSON fields, help and documents. At present:
+//   temperature  0: always the best token          top_k  keep the k best; 0: all
+//   top_p        keep the smallest set of best tokens with this share of probability; 1: all
+//   min_p        keep tokens with at least this share of the best one's probability; 0: all
 typedef struct chimere_param {
     const char *name; // "temperature"
     bool is_int;
     double min, max, def;
     const char *help;
 } chimere_param;
-const chimere_param *chimere_sampling_table(size_t *n);
-int chimere_sampling_set(chimere_sampling *s, const char *name, double value, chimere_error *e); // checks the range
-// Table defaults, then general.sampling.* of the engine's file (engine NULL: table defaults only).
+bool chimere_sampling_param(size_t i, chimere_param *out); // row i; false: past the last
+// Table defaults, then general.sampling.* of the engine's file (engine NULL: table defaults only). seed: -1.
 void chimere_sampling_init(chimere_sampling *s, const chimere_engine *engine);
+// CHIMERE_EUNSUPPORTED: no such name; CHIMERE_ERANGE: outside the range, or not a whole number where is_int.
+int chimere_sampling_set(chimere_sampling *s, const char *name, double value, chimere_error *e);
+double chimere_sampling_get(const chimere_sampling *s, const char *name); // NaN: no such name
 
 // ---- request ------------------------------------------------------------------------------------------------------------
 typedef struct chimere_request chimere_request;
@@ -293,9 +296,9 @@ int chimere_session_sync(chimere_session *session, const int32_t *tokens, size_t
 int chimere_session_rewind(chimere_session *session, size_t n, chimere_error *e); // keep the first n tokens
 // Scores after the last token [n_vocab]; NULL when it holds none. Valid until the next call on this session.
 const float *chimere_session_logits(const chimere_session *session);
-// One token by these parameters, from the present scores (not appended). *rng: 0 at first, then left alone.
-int chimere_session_sample(chimere_session *session, const chimere_sampling *s, uint64_t *rng, int32_t *id,
-                           chimere_error *e);
+// One token by these parameters, from the present scores (not appended). The random numbers start from s->seed at the
+// first call and whenever s->seed is another one than at the last call.
+int chimere_session_sample(chimere_session *session, const chimere_sampling *s, int32_t *id, chimere_error *e);
 int chimere_session_save(chimere_session *session, const char *path, chimere_error *e);
 int chimere_session_load(chimere_session *session, const char *path, chimere_error *e); // same model only
 
