@@ -1,0 +1,1 @@
+// Commands, in the order `chimere --help` shows them: one row per file of this folder.

@@ -1,0 +1,58 @@
+// Every option of every command: CH_OPTION(id, name, letter, type, scope, min, max, default, value, help).
+// The name is the flag (--name), the config-file key (name = value) and, in capitals with underscores, the variable
+// (CHIMERE_NAME) of settings; inputs are flags only. Commands pick rows: names and letters are unique within a command,
+// names of settings everywhere.
+
+// every command
+CH_OPTION(HELP, "help", 'h', BOOL, INPUT, 0, 0, NULL, NULL, "show this help")
+CH_OPTION(CONFIG, "config", 0, TEXT, SETTING, 0, 0, NULL, "FILE", "read settings from FILE (lines: name = value)")
+CH_OPTION(VERBOSE, "verbose", 'v', BOOL, SETTING, 0, 0, NULL, NULL, "say more on stderr")
+CH_OPTION(QUIET, "quiet", 'q', BOOL, SETTING, 0, 0, NULL, NULL, "only errors on stderr, no progress")
+
+// model and machine
+CH_OPTION(MODEL, "model", 'm', TEXT, SETTING, 0, 0, NULL, "FILE", "GGUF file; without it the shipped small model")
+CH_OPTION(THREADS, "threads", 't', INT, SETTING, 0, 256, "0", "N", "worker threads; 0: physical cores")
+CH_OPTION(TIER, "tier", 0, CHOICE, SETTING, 0, 0, NULL, "ref|avx2|avx512", "kernel tier; without it the best this processor has")
+CH_OPTION(CTX, "ctx", 'c', INT, SETTING, 0, 16777216, "0", "N", "positions per sequence; 0: what the model was trained for, at most 8192")
+CH_OPTION(BATCH, "batch", 'b', INT, SETTING, 0, 65536, "0", "N", "most tokens of one step; 0: 512")
+CH_OPTION(REPACK, "repack", 0, BOOL, SETTING, 0, 0, "yes", NULL, "pack weights for the tier at load (--no-repack saves memory)")
+CH_OPTION(SLOTS, "slots", 0, INT, SETTING, 1, 256, "4", "N", "requests answered side by side")
+
+// sampling
+CH_OPTION(N, "max-tokens", 'n', INT, SETTING, -1, 16777216, "-1", "N", "most tokens to generate; -1: until the context is full")
+CH_OPTION(TEMP, "temp", 0, NUM, SETTING, 0, 100, "0.7", "X", "temperature; 0: always the likeliest token")
+CH_OPTION(TOP_K, "top-k", 0, INT, SETTING, 0, 1048576, "20", "N", "keep the N likeliest tokens; 0: off")
+CH_OPTION(TOP_P, "top-p", 0, NUM, SETTING, 0, 1, "0.95", "X", "keep the likeliest tokens that reach X together; 1: off")
+CH_OPTION(MIN_P, "min-p", 0, NUM, SETTING, 0, 1, "0", "X", "drop tokens below X times the likeliest; 0: off")
+CH_OPTION(SEED, "seed", 's', INT, SETTING, 0, 9007199254740992, NULL, "N", "seed of the random choice; without it a new one each time")
+CH_OPTION(STOP, "stop", 0, TEXT, INPUT, 0, 0, NULL, "TEXT", "end the answer before this text; may be given several times")
+
+// run, trace, logits
+CH_OPTION(PROMPT, "prompt", 'p', TEXT, INPUT, 0, 0, NULL, "TEXT", "the prompt, special tokens such as <|im_start|> included")
+CH_OPTION(PROMPT_FILE, "prompt-file", 'f', TEXT, INPUT, 0, 0, NULL, "FILE", "read the prompt from FILE; -: standard input")
+CH_OPTION(SHOW_SPECIAL, "special", 0, BOOL, INPUT, 0, 0, NULL, NULL, "show special tokens too")
+CH_OPTION(JSON, "json", 0, BOOL, INPUT, 0, 0, NULL, NULL, "print one JSON object")
+CH_OPTION(TOKENS, "tokens", 0, TEXT, INPUT, 0, 0, NULL, "1,2,3", "token ids instead of a text")
+CH_OPTION(OUT, "out", 'o', TEXT, INPUT, 0, 0, NULL, "FILE", "file to write")
+CH_OPTION(ALL, "all", 0, BOOL, INPUT, 0, 0, NULL, NULL, "every position, not only the last")
+
+// chat
+CH_OPTION(SYSTEM, "system", 0, TEXT, SETTING, 0, 0, NULL, "TEXT", "system message")
+CH_OPTION(THINK, "think", 0, BOOL, SETTING, 0, 0, "yes", NULL, "let the model think first (--no-think: answer at once)")
+
+// serve
+CH_OPTION(HOST, "host", 0, TEXT, SETTING, 0, 0, "127.0.0.1", "ADDRESS", "address to listen on; 0.0.0.0: every network")
+CH_OPTION(PORT, "port", 0, INT, SETTING, 0, 65535, "8081", "N", "port to listen on; 0: any free one")
+CH_OPTION(API_KEY, "api-key", 0, TEXT, SETTING, 0, 0, NULL, "KEY", "ask clients for this key (Authorization: Bearer KEY)")
+CH_OPTION(NAME, "name", 0, TEXT, SETTING, 0, 0, NULL, "NAME", "model name shown to clients; without it the file's name")
+CH_OPTION(CORS, "cors-origin", 0, TEXT, SETTING, 0, 0, NULL, "ORIGIN", "let web pages of ORIGIN use the server; *: any page")
+CH_OPTION(MAX_BODY, "max-body", 0, INT, SETTING, 1024, 1073741824, "16m", "BYTES", "largest request body")
+CH_OPTION(QUEUE, "queue", 0, INT, SETTING, 0, 65536, "64", "N", "requests that may wait for a slot; more are refused (429)")
+CH_OPTION(REQUEST_TIMEOUT, "request-timeout", 0, INT, SETTING, 0, 86400, "0", "SECONDS", "end an answer after this long; 0: never")
+
+// bench
+CH_OPTION(BENCH_PREFILL, "prefill", 'p', TEXT, INPUT, 0, 1048576, "512", "N[,N]", "prompt tokens; several make several rows")
+CH_OPTION(BENCH_DECODE, "decode", 'n', INT, INPUT, 0, 1048576, "128", "N", "tokens to generate")
+CH_OPTION(BENCH_SLOTS, "slots", 0, TEXT, INPUT, 1, 64, "1", "N[,N]", "sequences decoded side by side")
+CH_OPTION(BENCH_DEPTH, "depth", 0, TEXT, INPUT, 0, 1048576, "0", "N[,N]", "tokens already in the context before each measure")
+CH_OPTION(REPEATS, "repeats", 'r', INT, INPUT, 1, 1000, "3", "N", "repeats; the median counts")
