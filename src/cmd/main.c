@@ -31,7 +31,7 @@ static void print_help(FILE *to)
 
 static int unknown_command(const char *typed)
 {
-    const char *name[N_COMMANDS + 1];
+    const char *name[N_COMMANDS + 1] = {NULL};
     for (int i = 0; i < N_COMMANDS; i++)
         name[i] = commands[i].name;
     const char *near = ch_cmd_suggest(typed, name, N_COMMANDS);

@@ -13,17 +13,17 @@ CH_OPTION(QUIET, "quiet", 'q', BOOL, SETTING, 0, 0, NULL, NULL, "only errors on 
 CH_OPTION(MODEL, "model", 'm', TEXT, SETTING, 0, 0, NULL, "FILE", "GGUF file; without it the shipped small model")
 CH_OPTION(THREADS, "threads", 't', INT, SETTING, 0, 256, "0", "N", "worker threads; 0: physical cores")
 CH_OPTION(TIER, "tier", 0, CHOICE, SETTING, 0, 0, NULL, "ref|avx2|avx512", "kernel tier; without it the best this processor has")
-CH_OPTION(CTX, "ctx", 'c', INT, SETTING, 0, 16777216, "0", "N", "positions per sequence; 0: what the model was trained for, at most 8192")
+CH_OPTION(CTX, "ctx", 'c', INT, SETTING, 0, 16777216, "0", "N", "positions per sequence; 0: what the model was trained for, at most 4096")
 CH_OPTION(BATCH, "batch", 'b', INT, SETTING, 0, 65536, "0", "N", "most tokens of one step; 0: 512")
 CH_OPTION(REPACK, "repack", 0, BOOL, SETTING, 0, 0, "yes", NULL, "pack weights for the tier at load (--no-repack saves memory)")
-CH_OPTION(SLOTS, "slots", 0, INT, SETTING, 1, 256, "4", "N", "requests answered side by side")
+CH_OPTION(SLOTS, "slots", 0, INT, SETTING, 1, 64, "4", "N", "requests computed side by side")
 
-// sampling
+// sampling; without a value what the model file asks for, else the sampler's own default
 CH_OPTION(N, "max-tokens", 'n', INT, SETTING, -1, 16777216, "-1", "N", "most tokens to generate; -1: until the context is full")
-CH_OPTION(TEMP, "temp", 0, NUM, SETTING, 0, 100, "0.7", "X", "temperature; 0: always the likeliest token")
-CH_OPTION(TOP_K, "top-k", 0, INT, SETTING, 0, 1048576, "20", "N", "keep the N likeliest tokens; 0: off")
-CH_OPTION(TOP_P, "top-p", 0, NUM, SETTING, 0, 1, "0.95", "X", "keep the likeliest tokens that reach X together; 1: off")
-CH_OPTION(MIN_P, "min-p", 0, NUM, SETTING, 0, 1, "0", "X", "drop tokens below X times the likeliest; 0: off")
+CH_OPTION(TEMP, "temp", 0, NUM, SETTING, 0, 100, NULL, "X", "temperature; 0: always the likeliest token")
+CH_OPTION(TOP_K, "top-k", 0, INT, SETTING, 0, 1048576, NULL, "N", "keep the N likeliest tokens; 0: all")
+CH_OPTION(TOP_P, "top-p", 0, NUM, SETTING, 0, 1, NULL, "X", "keep the likeliest tokens that reach X together; 1: all")
+CH_OPTION(MIN_P, "min-p", 0, NUM, SETTING, 0, 1, NULL, "X", "drop tokens below X times the likeliest; 0: none")
 CH_OPTION(SEED, "seed", 's', INT, SETTING, 0, 9007199254740992, NULL, "N", "seed of the random choice; without it a new one each time")
 CH_OPTION(STOP, "stop", 0, TEXT, INPUT, 0, 0, NULL, "TEXT", "end the answer before this text; may be given several times")
 
@@ -47,7 +47,7 @@ CH_OPTION(API_KEY, "api-key", 0, TEXT, SETTING, 0, 0, NULL, "KEY", "ask clients 
 CH_OPTION(NAME, "name", 0, TEXT, SETTING, 0, 0, NULL, "NAME", "model name shown to clients; without it the file's name")
 CH_OPTION(CORS, "cors-origin", 0, TEXT, SETTING, 0, 0, NULL, "ORIGIN", "let web pages of ORIGIN use the server; *: any page")
 CH_OPTION(MAX_BODY, "max-body", 0, INT, SETTING, 1024, 1073741824, "16m", "BYTES", "largest request body")
-CH_OPTION(QUEUE, "queue", 0, INT, SETTING, 0, 65536, "64", "N", "requests that may wait for a slot; more are refused (429)")
+CH_OPTION(QUEUE, "queue", 0, INT, SETTING, 1, 4096, "64", "N", "requests that may wait for a slot; more are refused (429)")
 CH_OPTION(REQUEST_TIMEOUT, "request-timeout", 0, INT, SETTING, 0, 86400, "0", "SECONDS", "end an answer after this long; 0: never")
 
 // bench
