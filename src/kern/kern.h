@@ -93,8 +93,8 @@ typedef struct ch_kern {
     void (*rmsnorm)(const float *x, const float *w, size_t n, float eps, float *y); // w NULL: 1; y may be x
     void (*l2norm)(const float *x, size_t n, float eps, float scale, float *y);     // y = scale * x / sqrt(sum x^2 + eps)
     void (*swiglu)(const float *gate, const float *up, size_t n, float *y);         // silu(gate) * up; y may be either
-    void (*silu_mul)(const float *x, const float *z, size_t n, float *y);           // x * silu(z)
-    void (*sigmoid_mul)(const float *x, const float *z, size_t n, float *y);        // x * sigmoid(z)
+    void (*silu_mul)(const float *x, const float *z, size_t n, float *y);           // x * silu(z); y may be x
+    void (*sigmoid_mul)(const float *x, const float *z, size_t n, float *y);        // x * sigmoid(z); y may be x
     void (*add)(const float *x, size_t n, float *y);                                // y += x
     void (*axpy)(float a, const float *x, size_t n, float *y);                      // y += a * x
     float (*dot)(const float *x, const float *y, size_t n);

@@ -1,0 +1,86 @@
+// Attention between its projections: QK norm, rotation, append to the pages, causal softmax, output gate.
+#include <string.h>
+
+#include "op/cpu/cpu.h"
+
+// Query rows handled together: they share the loads of keys and values.
+enum { ROW_TILE = 16 };
+
+typedef struct attn_job {
+    ch_op *op;
+    const ch_op_attn_args *a;
+    size_t group; // query heads per key/value head
+} attn_job;
+
+size_t ch_op_attn_kv_bytes(size_t n_head_kv, size_t d_head) { return 2 * n_head_kv * d_head * sizeof(float); }
+
+static void norm_rope(const ch_op *op, const ch_op_attn_args *a, size_t row, const float *norm, float *x) {
+    if (norm) op->kern.rmsnorm(x, norm, a->d_head, a->eps, x);
+    if (a->rope) op->kern.rope(x, a->n_rot, a->rope + row * a->n_rot, a->neox);
+}
+
+// One row: queries to BUF_ATTN_Q, key and value to the page of its position.
+static void prepare_row(const ch_op *op, const ch_op_attn_args *a, const ch_op_seg *s, size_t i) {
+    size_t d = a->d_head, row = s->row0 + i, pos = s->pos0 + i, step = a->gated ? 2 * d : d;
+    float *q = (float *)op->buf[BUF_ATTN_Q] + row * a->n_head * d;
+    for (size_t h = 0; h < a->n_head; h++) {
+        memcpy(q + h * d, a->q + row * a->n_head * step + h * step, d * sizeof *q);
+        norm_rope(op, a, row, a->q_norm, q + h * d);
+    }
+    float *key = (float *)(s->page[pos / CH_KV_PAGE] + a->page_off) + (pos % CH_KV_PAGE) * d;
+    float *value = key + a->n_head_kv * CH_KV_PAGE * d;
+    for (size_t h = 0; h < a->n_head_kv; h++) {
+        size_t off = h * CH_KV_PAGE * d;
+        memcpy(key + off, a->k + (row * a->n_head_kv + h) * d, d * sizeof *key);
+        norm_rope(op, a, row, a->k_norm, key + off);
+        memcpy(value + off, a->v + (row * a->n_head_kv + h) * d, d * sizeof *value);
+    }
+}
+
+// Rows [i0, i0 + n) of a segment for one key/value head.
+static void attend(const attn_job *j, const ch_op_seg *s, size_t i0, size_t n, size_t h, float *work) {
+    const ch_op_attn_args *a = j->a;
+    const ch_op *op = j->op;
+    size_t d = a->d_head, row0 = s->row0 + i0, head_off = h * CH_KV_PAGE * d * sizeof(float);
+    ch_attn_args k = {
+        .n_tok = n, .n_q = j->group, .d_k = d, .d_v = d, .pos0 = s->pos0 + i0,
+        .q = (const float *)op->buf[BUF_ATTN_Q] + (row0 * a->n_head + h * j->group) * d, .ld_q = a->n_head * d,
+        .page = (const uint8_t *const *)s->page, .k_off = a->page_off + head_off,
+        .v_off = a->page_off + a->n_head_kv * CH_KV_PAGE * d * sizeof(float) + head_off, .k_ld = d, .v_ld = d,
+        .scale = a->scale, .out = a->y + (row0 * a->n_head + h * j->group) * d, .ld_out = a->n_head * d, .scratch = work};
+    op->kern.attn(&k);
+    if (!a->gated) return;
+    for (size_t i = 0; i < n; i++)
+        for (size_t g = 0; g < j->group; g++) {
+            size_t head = h * j->group + g;
+            float *o = a->y + ((row0 + i) * a->n_head + head) * d;
+            op->kern.sigmoid_mul(o, a->q + ((row0 + i) * a->n_head + head) * 2 * d + d, d, o);
+        }
+}
+
+static void attn_worker(void *arg, int worker, int n_workers) {
+    attn_job *j = arg;
+    const ch_op_attn_args *a = j->a;
+    for (size_t s = 0; s < a->n_seg; s++) {
+        size_t b, e;
+        ch_pool_split(a->seg[s].n_row, 1, worker, n_workers, &b, &e);
+        for (size_t i = b; i < e; i++) prepare_row(j->op, a, &a->seg[s], i);
+    }
+    ch_pool_barrier(j->op->pool);
+    float *work = (float *)(j->op->buf[BUF_ATTN_WORK] + (size_t)worker * j->op->attn_part);
+    size_t item = 0; // dealt out in turn: late tiles of a long prompt cost more than early ones
+    for (size_t s = 0; s < a->n_seg; s++)
+        for (size_t i = 0; i < a->seg[s].n_row; i += ROW_TILE) {
+            size_t n = a->seg[s].n_row - i < ROW_TILE ? a->seg[s].n_row - i : ROW_TILE;
+            for (size_t h = 0; h < a->n_head_kv; h++, item++)
+                if (item % (size_t)n_workers == (size_t)worker) attend(j, &a->seg[s], i, n, h, work);
+        }
+}
+
+void ch_op_attn(ch_op *op, const ch_op_attn_args *a) {
+    attn_job j = {op, a, a->n_head / a->n_head_kv};
+    size_t part = op->kern.attn_scratch(ROW_TILE, j.group, a->d_head) * sizeof(float);
+    if (op->dry && part > op->attn_part) op->attn_part = part;
+    if (!ch_op_need(op, BUF_ATTN_Q, a->n_row * a->n_head * a->d_head * sizeof(float))) return;
+    ch_pool_run(op->pool, attn_worker, &j);
+}

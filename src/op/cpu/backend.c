@@ -1,0 +1,131 @@
+// The backend object: tier, workers, buffers sized by a dry run, packed weights.
+#include <string.h>
+
+#include "op/cpu/cpu.h"
+
+int ch_op_create(ch_op **out, const char *tier, int n_threads, ch_error *e) {
+    *out = NULL;
+    ch_op *op = ch_alloc(sizeof *op);
+    if (!op) return ch_error_set(e, CH_ENOMEM, "no memory for the backend");
+    ch_cpu cpu;
+    ch_cpu_detect(&cpu);
+    int rc = ch_kern_init(&op->kern, &cpu, tier, e);
+    if (!rc) rc = ch_pool_create(&op->pool, n_threads, e);
+    if (rc) return ch_op_free(&op), rc;
+    *out = op;
+    return CH_OK;
+}
+
+void ch_op_free(ch_op **pop) {
+    ch_op *op = *pop;
+    if (!op) return;
+    if (op->pool) ch_pool_free(&op->pool);
+    for (int i = 0; i < BUF_N; i++) ch_free(op->buf[i]);
+    ch_free(op);
+    *pop = NULL;
+}
+
+const char *ch_op_tier(const ch_op *op) { return op->kern.name; }
+int ch_op_n_threads(const ch_op *op) { return ch_pool_size(op->pool); }
+size_t ch_op_page_tokens(const ch_op *op) { return (void)op, CH_KV_PAGE; }
+bool ch_op_is_dry(const ch_op *op) { return op->dry; }
+
+void ch_op_dry_begin(ch_op *op) {
+    op->dry = true;
+    op->scratch_used = 0;
+}
+
+int ch_op_dry_end(ch_op *op, ch_error *e) {
+    op->dry = false;
+    op->scratch_used = 0;
+    size_t n = (size_t)ch_pool_size(op->pool), total;
+    if (!ch_round_up_size(op->work_part, 64, &op->work_part) || !ch_round_up_size(op->attn_part, 64, &op->attn_part) ||
+        !ch_mul_size(op->work_part, n, &op->need[BUF_WORK]) || !ch_mul_size(op->attn_part, n, &op->need[BUF_ATTN_WORK]))
+        return ch_error_set(e, CH_ELIMIT, "step buffers: size overflows");
+    for (int i = 0; i < BUF_N; i++) {
+        ch_free(op->buf[i]);
+        op->buf[i] = NULL;
+        if (!op->need[i]) continue;
+        if (op->need[i] == SIZE_MAX || !ch_round_up_size(op->need[i], 64, &total))
+            return ch_error_set(e, CH_ELIMIT, "step buffers: size overflows");
+        op->buf[i] = ch_alloc_aligned(total, 64);
+        if (!op->buf[i]) return ch_error_set(e, CH_ENOMEM, "step buffers: %zu MiB cannot be had", total >> 20);
+    }
+    return CH_OK;
+}
+
+bool ch_op_need(ch_op *op, int buf, size_t bytes) {
+    if (op->dry) {
+        if (bytes > op->need[buf]) op->need[buf] = bytes;
+        return false;
+    }
+    CH_ASSERT(bytes <= op->need[buf]);
+    return true;
+}
+
+float *ch_op_scratch(ch_op *op, size_t n_row, size_t n_col) {
+    size_t bytes, end;
+    static const float none = 0; // what a dry run hands out: never read or written
+    if (!ch_mul_size(n_row, n_col, &bytes) || !ch_mul_size(bytes, sizeof(float), &bytes) ||
+        !ch_round_up_size(bytes, 64, &bytes) || !ch_add_size(op->scratch_used, bytes, &end))
+        end = SIZE_MAX;
+    size_t begin = op->scratch_used;
+    op->scratch_used = end;
+    if (!ch_op_need(op, BUF_SCRATCH, end)) return (float *)(uintptr_t)&none;
+    return (float *)(op->buf[BUF_SCRATCH] + begin);
+}
+
+size_t ch_op_scratch_mark(const ch_op *op) { return op->scratch_used; }
+void ch_op_scratch_reset(ch_op *op, size_t mark) { op->scratch_used = mark; }
+
+void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float) {
+    if (n_float < SMALL_OP)
+        fn(arg, 0, 1);
+    else
+        ch_pool_run(op->pool, fn, arg);
+}
+
+// ---- weights --------------------------------------------------------------------------------------------------------------
+typedef struct pack_job {
+    const ch_kern *kern;
+    const ch_weight *w;
+} pack_job;
+
+static void pack_worker(void *arg, int worker, int n_workers) {
+    const pack_job *j = arg;
+    size_t grains = (j->w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN, b, e;
+    ch_pool_split(grains * j->w->n_mat, 1, worker, n_workers, &b, &e);
+    while (b < e) {
+        size_t m = b / grains, g0 = b % grains, g1 = g0 + (e - b) < grains ? g0 + (e - b) : grains;
+        size_t r1 = g1 * CH_MAT_GRAIN < j->w->n_out ? g1 * CH_MAT_GRAIN : j->w->n_out;
+        j->kern->mat_pack(&j->w->mat[m], g0 * CH_MAT_GRAIN, r1);
+        b += g1 - g0;
+    }
+}
+
+int ch_op_weight_prepare(ch_op *op, ch_weight *w, bool keep_raw, ch_error *e) {
+    size_t row, per_mat, total;
+    w->mat = ch_alloc_array(w->n_mat, sizeof *w->mat);
+    if (!w->mat) return ch_error_set(e, CH_ENOMEM, "%s: no memory", w->name);
+    if (!ch_quant_row_bytes(w->type, w->n_in, &row))
+        return ch_error_set(e, CH_EFORMAT, "%s: rows of %zu values do not fit blocks of %s", w->name, w->n_in, w->type->name);
+    size_t packed = keep_raw ? 0 : op->kern.mat_packed_bytes(w->type, w->n_in, w->n_out);
+    if (packed) {
+        if (!ch_round_up_size(packed, 64, &per_mat) || !ch_mul_size(per_mat, w->n_mat, &total))
+            return ch_error_set(e, CH_ELIMIT, "%s: packed size overflows", w->name);
+        w->packed = ch_alloc_aligned(total, 64);
+        if (!w->packed) return ch_error_set(e, CH_ENOMEM, "%s: %zu MiB of packed weights cannot be had", w->name, total >> 20);
+        w->packed_bytes = total;
+        packed = per_mat;
+    }
+    for (size_t i = 0; i < w->n_mat; i++)
+        w->mat[i] = (ch_mat){.type = w->type, .n_in = w->n_in, .n_out = w->n_out, .raw = w->raw + i * w->n_out * row,
+                             .packed = packed ? w->packed + i * packed : NULL};
+    if (packed) ch_pool_run(op->pool, pack_worker, &(pack_job){&op->kern, w});
+    return CH_OK;
+}
+
+void ch_op_weight_release(ch_weight *w) {
+    ch_free(w->mat), ch_free(w->packed);
+    w->mat = NULL, w->packed = NULL, w->packed_bytes = 0;
+}

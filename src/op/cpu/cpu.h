@@ -1,0 +1,40 @@
+// Private to the CPU backend: what a ch_op is.
+#ifndef CH_OP_CPU_H
+#define CH_OP_CPU_H
+
+#include "kern/kern.h"
+#include "op/op.h"
+
+// A named buffer that grows during a dry run and is allocated once at its end.
+enum {
+    BUF_SCRATCH,  // step scratch (stack)
+    BUF_ACT_Q8,   // packed activations of matmul inputs
+    BUF_WORK,     // kernel scratch, one part per worker
+    BUF_ATTN_Q,   // rotated queries
+    BUF_ATTN_WORK, // attention scratch, one part per worker
+    BUF_CONV,     // convolution output
+    BUF_GATES,    // beta and decay per row and value head
+    BUF_QK,       // normalised q and k per row and key head
+    BUF_MOE,      // everything of a MoE call
+    BUF_N
+};
+
+struct ch_op {
+    ch_kern kern;
+    ch_pool *pool;
+    bool dry;
+    size_t need[BUF_N]; // bytes, maximum over the dry run
+    uint8_t *buf[BUF_N];
+    size_t scratch_used; // bytes of BUF_SCRATCH in use
+    size_t work_part, attn_part; // bytes per worker in BUF_WORK, BUF_ATTN_WORK
+    size_t moe_touched;
+};
+
+// Rows smaller than this (floats in all) are done by the caller alone: waking workers costs more than the work.
+enum { SMALL_OP = 16384 };
+
+// In a dry run notes the size and returns false. In a real run returns true (the buffer is there).
+bool ch_op_need(ch_op *op, int buf, size_t bytes);
+void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float); // pool, or the caller alone when small
+
+#endif

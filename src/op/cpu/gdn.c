@@ -1,0 +1,112 @@
+// Gated delta net between its projections, in one parallel region: convolution over channels, then heads.
+#include <math.h>
+
+#include "op/cpu/cpu.h"
+
+// Floor inside the root of the L2 norm of q and k (architectures.md 1.1).
+static const float l2_eps = 1e-6f;
+
+typedef struct gdn_job {
+    ch_op *op;
+    const ch_op_gdn_args *a;
+    size_t n_channel;
+    float *conv; // [n_row][n_channel]
+    float *beta, *g; // [n_row][n_head_v]
+    float *q, *k; // [n_row][n_head_k * d_k], normalised
+} gdn_job;
+
+static size_t channels(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v) {
+    return 2 * n_head_k * d_k + n_head_v * d_v;
+}
+
+static size_t conv_bytes(size_t n_channel, size_t n_tap) {
+    return ((n_tap - 1) * n_channel * sizeof(float) + 63) / 64 * 64;
+}
+
+size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap) {
+    size_t state = n_head_v * d_v * d_k * sizeof(float);
+    return conv_bytes(channels(n_head_k, n_head_v, d_k, d_v), n_tap) + (state + 63) / 64 * 64;
+}
+
+// Decay and step of every value head of one row (Q6). softplus in the form that neither overflows nor loses small values.
+static void gates_of_row(const gdn_job *j, size_t row) {
+    const ch_op_gdn_args *a = j->a;
+    size_t r = a->n_head_v / a->n_head_k;
+    for (size_t h = 0; h < a->n_head_v; h++) {
+        float b, al;
+        if (a->interleaved) {
+            const float *group = a->beta + row * 2 * a->n_head_v + h / r * 2 * r;
+            b = group[h % r], al = group[r + h % r];
+        } else {
+            b = a->beta[row * a->n_head_v + h], al = a->alpha[row * a->n_head_v + h];
+        }
+        al += a->dt_bias[h];
+        float softplus = al > 20.0f ? al : log1pf(expf(al));
+        j->beta[row * a->n_head_v + h] = 1.0f / (1.0f + expf(-b));
+        j->g[row * a->n_head_v + h] = a->a[h] * softplus;
+    }
+}
+
+// L2-normalised q (scaled by 1/sqrt(d_k)) and k of one row.
+static void norms_of_row(const gdn_job *j, size_t row) {
+    const ch_op_gdn_args *a = j->a;
+    size_t kd = a->n_head_k * a->d_k;
+    const float *c = j->conv + row * j->n_channel;
+    for (size_t h = 0; h < a->n_head_k; h++) {
+        size_t off = h * a->d_k;
+        j->op->kern.l2norm(c + off, a->d_k, l2_eps, 1.0f / sqrtf((float)a->d_k), j->q + row * kd + off);
+        j->op->kern.l2norm(c + kd + off, a->d_k, l2_eps, 1.0f, j->k + row * kd + off);
+    }
+}
+
+static void run_head(const gdn_job *j, const ch_op_seg *s, size_t h) {
+    const ch_op_gdn_args *a = j->a;
+    size_t kd = a->n_head_k * a->d_k, vd = a->n_head_v * a->d_v, row = s->row0;
+    size_t kh = a->tiled ? h % a->n_head_k : h / (a->n_head_v / a->n_head_k);
+    float *state = (float *)(s->slab + a->slab_off + conv_bytes(j->n_channel, a->n_tap)) + h * a->d_v * a->d_k;
+    j->op->kern.gdn(&(ch_gdn_args){
+        .n_tok = s->n_row, .d_k = a->d_k, .d_v = a->d_v, .q = j->q + row * kd + kh * a->d_k, .k = j->k + row * kd + kh * a->d_k,
+        .v = j->conv + row * j->n_channel + 2 * kd + h * a->d_v, .beta = j->beta + row * a->n_head_v + h,
+        .g = j->g + row * a->n_head_v + h, .ld_qk = kd, .ld_v = j->n_channel, .ld_bg = a->n_head_v, .state = state,
+        .out = a->o_raw + row * vd + h * a->d_v, .ld_out = vd});
+    for (size_t i = 0; i < s->n_row; i++) {
+        size_t off = (row + i) * vd + h * a->d_v;
+        j->op->kern.rmsnorm(a->o_raw + off, a->norm, a->d_v, a->eps, a->y + off);
+        j->op->kern.silu_mul(a->y + off, a->z + off, a->d_v, a->y + off);
+    }
+}
+
+static void gdn_worker(void *arg, int worker, int n_workers) {
+    gdn_job *j = arg;
+    const ch_op_gdn_args *a = j->a;
+    size_t b, e;
+    ch_pool_split(j->n_channel, 16, worker, n_workers, &b, &e);
+    for (size_t i = 0; i < a->n_seg && b < e; i++) {
+        const ch_op_seg *s = &a->seg[i];
+        j->op->kern.conv(&(ch_conv_args){
+            .n_tok = s->n_row, .n_tap = a->n_tap, .c0 = b, .c1 = e, .x = a->qkv + s->row0 * j->n_channel, .ld_x = j->n_channel,
+            .w = a->conv_w, .n_channel = j->n_channel, .state = (float *)(s->slab + a->slab_off),
+            .y = j->conv + s->row0 * j->n_channel, .ld_y = j->n_channel, .silu = true});
+    }
+    ch_pool_split(a->n_row, 1, worker, n_workers, &b, &e);
+    for (size_t i = b; i < e; i++) gates_of_row(j, i);
+    ch_pool_barrier(j->op->pool);
+    for (size_t i = b; i < e; i++) norms_of_row(j, i);
+    ch_pool_barrier(j->op->pool);
+    // Segments by heads, one list: short segments beside a long one still fill all workers.
+    ch_pool_split(a->n_seg * a->n_head_v, 1, worker, n_workers, &b, &e);
+    for (size_t i = b; i < e; i++) run_head(j, &a->seg[i / a->n_head_v], i % a->n_head_v);
+}
+
+void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a) {
+    gdn_job j = {.op = op, .a = a, .n_channel = channels(a->n_head_k, a->n_head_v, a->d_k, a->d_v)};
+    size_t kd = a->n_head_k * a->d_k;
+    ch_op_need(op, BUF_CONV, a->n_row * j.n_channel * sizeof(float));
+    ch_op_need(op, BUF_GATES, a->n_row * a->n_head_v * 2 * sizeof(float));
+    ch_op_need(op, BUF_QK, a->n_row * kd * 2 * sizeof(float));
+    if (op->dry) return;
+    j.conv = (float *)op->buf[BUF_CONV];
+    j.beta = (float *)op->buf[BUF_GATES], j.g = j.beta + a->n_row * a->n_head_v;
+    j.q = (float *)op->buf[BUF_QK], j.k = j.q + a->n_row * kd;
+    ch_pool_run(op->pool, gdn_worker, &j);
+}

@@ -1,0 +1,134 @@
+// Ops on rows and plain products.
+#include <string.h>
+
+#include "op/cpu/cpu.h"
+
+// ---- embedding ------------------------------------------------------------------------------------------------------------
+typedef struct rows_job {
+    const ch_op *op;
+    const ch_weight *w;
+    const int32_t *id;
+    const float *x, *weight;
+    float *xs, *y;
+    size_t n_row, n;
+    float eps;
+} rows_job;
+
+static void get_rows_worker(void *arg, int worker, int n_workers) {
+    const rows_job *j = arg;
+    size_t b, e, row = j->w->raw_bytes / (j->w->n_out * j->w->n_mat);
+    ch_pool_split(j->n_row, 1, worker, n_workers, &b, &e);
+    for (size_t i = b; i < e; i++) j->w->type->decode(j->w->raw + (size_t)j->id[i] * row, j->y + i * j->w->n_in, j->w->n_in);
+}
+
+void ch_op_get_rows(ch_op *op, const ch_weight *w, const int32_t *id, size_t n_row, float *y) {
+    if (op->dry) return;
+    ch_op_run(op, get_rows_worker, &(rows_job){.op = op, .w = w, .id = id, .n_row = n_row, .y = y}, n_row * w->n_in);
+}
+
+// ---- norms ----------------------------------------------------------------------------------------------------------------
+static void rmsnorm_worker(void *arg, int worker, int n_workers) {
+    const rows_job *j = arg;
+    size_t b, e;
+    ch_pool_split(j->n_row, 1, worker, n_workers, &b, &e);
+    for (size_t i = b; i < e; i++) j->op->kern.rmsnorm(j->x + i * j->n, j->weight, j->n, j->eps, j->y + i * j->n);
+}
+
+void ch_op_rmsnorm(ch_op *op, const float *x, const float *w, size_t n_row, size_t n, float eps, float *y) {
+    if (op->dry) return;
+    ch_op_run(op, rmsnorm_worker, &(rows_job){.op = op, .x = x, .weight = w, .n_row = n_row, .n = n, .eps = eps, .y = y},
+              n_row * n);
+}
+
+static void add_rmsnorm_worker(void *arg, int worker, int n_workers) {
+    const rows_job *j = arg;
+    size_t b, e;
+    ch_pool_split(j->n_row, 1, worker, n_workers, &b, &e);
+    for (size_t i = b; i < e; i++) {
+        j->op->kern.add(j->x + i * j->n, j->n, j->xs + i * j->n);
+        if (j->y) j->op->kern.rmsnorm(j->xs + i * j->n, j->weight, j->n, j->eps, j->y + i * j->n);
+    }
+}
+
+void ch_op_add_rmsnorm(ch_op *op, const float *m, const float *w, size_t n_row, size_t n, float eps, float *x, float *y) {
+    if (op->dry) return;
+    ch_op_run(op, add_rmsnorm_worker,
+              &(rows_job){.op = op, .x = m, .weight = w, .n_row = n_row, .n = n, .eps = eps, .xs = x, .y = y}, n_row * n);
+}
+
+static void swiglu_worker(void *arg, int worker, int n_workers) {
+    const rows_job *j = arg;
+    size_t b, e;
+    ch_pool_split(j->n_row * j->n, 64, worker, n_workers, &b, &e);
+    if (b < e) j->op->kern.swiglu(j->x + b, j->weight + b, e - b, j->y + b);
+}
+
+void ch_op_swiglu(ch_op *op, const float *gate, const float *up, size_t n_row, size_t n, float *y) {
+    if (op->dry) return;
+    ch_op_run(op, swiglu_worker, &(rows_job){.op = op, .x = gate, .weight = up, .n_row = n_row, .n = n, .y = y}, n_row * n);
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------------
+typedef struct mul_job {
+    ch_op *op;
+    const ch_op_mul *mul;
+    size_t n_mul, n_row;
+    const float *x;
+    bool want_q8;
+    size_t ld_q8;
+} mul_job;
+
+// Outputs r0..r1 of one matrix for all rows, with bias and factor.
+static void mul_rows(ch_op *op, const ch_op_mul *mul, size_t r0, size_t r1, const void *act, size_t ld_act, size_t n_row,
+                     void *work) {
+    const ch_weight *w = mul->w;
+    op->kern.matmul(&w->mat[0], r0, r1, act, ld_act, n_row, mul->y, w->n_out, work);
+    if (!w->bias && !w->factor) return;
+    float f = w->factor ? w->factor[0] : 1.0f;
+    for (size_t t = 0; t < n_row; t++)
+        for (size_t r = r0; r < r1; r++) {
+            float *y = &mul->y[t * w->n_out + r];
+            *y = *y * f + (w->bias ? w->bias[r] : 0.0f);
+        }
+}
+
+static void mul_worker(void *arg, int worker, int n_workers) {
+    mul_job *j = arg;
+    ch_op *op = j->op;
+    size_t n_in = j->mul[0].w->n_in, b, e;
+    if (j->want_q8) {
+        ch_pool_split(j->n_row, 1, worker, n_workers, &b, &e);
+        for (size_t i = b; i < e; i++) op->kern.act_pack(CH_ACT_Q8, j->x + i * n_in, n_in, op->buf[BUF_ACT_Q8] + i * j->ld_q8);
+        ch_pool_barrier(op->pool);
+    }
+    size_t total = 0, seen = 0;
+    for (size_t i = 0; i < j->n_mul; i++) total += (j->mul[i].w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN;
+    ch_pool_split(total, 1, worker, n_workers, &b, &e);
+    void *work = op->buf[BUF_WORK] + (size_t)worker * op->work_part;
+    for (size_t i = 0; i < j->n_mul && seen < e; i++) {
+        const ch_weight *w = j->mul[i].w;
+        size_t grains = (w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN, g0 = b > seen ? b - seen : 0;
+        size_t g1 = e - seen < grains ? e - seen : grains;
+        bool q8 = op->kern.act_kind(w->type, w->n_in) == CH_ACT_Q8;
+        if (g0 < g1)
+            mul_rows(op, &j->mul[i], g0 * CH_MAT_GRAIN, g1 * CH_MAT_GRAIN < w->n_out ? g1 * CH_MAT_GRAIN : w->n_out,
+                     q8 ? (const void *)op->buf[BUF_ACT_Q8] : j->x, q8 ? j->ld_q8 : n_in * sizeof(float), j->n_row, work);
+        seen += grains;
+    }
+}
+
+void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x, size_t n_row) {
+    mul_job j = {.op = op, .mul = mul, .n_mul = n_mul, .n_row = n_row, .x = x};
+    for (size_t i = 0; i < n_mul; i++) {
+        CH_ASSERT(mul[i].w->n_in == mul[0].w->n_in);
+        size_t work = op->kern.mat_work_bytes(mul[i].w->type, mul[i].w->n_in);
+        if (op->dry && work > op->work_part) op->work_part = work;
+        if (op->kern.act_kind(mul[i].w->type, mul[i].w->n_in) == CH_ACT_Q8) j.want_q8 = true;
+    }
+    if (j.want_q8) {
+        j.ld_q8 = op->kern.act_bytes(CH_ACT_Q8, mul[0].w->n_in);
+        ch_op_need(op, BUF_ACT_Q8, n_row * j.ld_q8);
+    }
+    if (op->dry) return;
+    ch_pool_run(op->pool, mul_worker, &j);
+}

@@ -1,0 +1,134 @@
+// op: the operations a model's layers are written in, run by a backend: today the CPU (kernels over a worker pool). It knows
+// weights and rows; nothing of layers, sequences or files.
+//
+// All rows are f32. An op takes every row of the step at once and splits independent outputs statically over the workers,
+// so results do not depend on the number of threads. Nothing here allocates during a step: op buffers are sized by a dry run
+// (ch_op_dry_begin ... ch_op_dry_end) in which ops only note what they will need and touch no data.
+//
+// Threading: one driver thread calls ops. Ownership: the backend owns its workers and buffers; weights belong to the model.
+#ifndef CH_OP_H
+#define CH_OP_H
+
+#include "base/base.h"
+#include "quant/quant.h"
+
+typedef struct ch_op ch_op;
+typedef struct ch_mat ch_mat; // the kernels' view of one matrix (private to op and kern)
+
+// tier: "ref", "avx2", "avx512" or NULL for the best one; n_threads 1..256.
+int ch_op_create(ch_op **op, const char *tier, int n_threads, ch_error *e);
+void ch_op_free(ch_op **op);
+const char *ch_op_tier(const ch_op *op);
+int ch_op_n_threads(const ch_op *op);
+size_t ch_op_page_tokens(const ch_op *op); // positions per key/value page
+
+// Dry run: between begin and end every op records the buffers it will need for these shapes and returns at once.
+// end allocates them (CH_ENOMEM).
+void ch_op_dry_begin(ch_op *op);
+int ch_op_dry_end(ch_op *op, ch_error *e);
+bool ch_op_is_dry(const ch_op *op);
+
+// Scratch rows of the step: taken in stack order, given back by resetting to a mark. 64-byte aligned, not zeroed.
+float *ch_op_scratch(ch_op *op, size_t n_row, size_t n_col); // in a dry run: a pointer that must not be read
+size_t ch_op_scratch_mark(const ch_op *op);
+void ch_op_scratch_reset(ch_op *op, size_t mark);
+
+// ---- weights --------------------------------------------------------------------------------------------------------------
+// A matrix [n_out][n_in], or a stack of n_mat such matrices (experts). Optional bias [n_mat][n_out] and one factor per matrix
+// ([n_mat], NVFP4 side-car) apply to every product.
+typedef struct ch_weight {
+    const char *name;
+    const ch_type_info *type;
+    size_t n_in, n_out, n_mat;
+    const uint8_t *raw;  // as in the file: n_mat * n_out rows
+    size_t raw_bytes;    // of all
+    const float *bias;   // or NULL
+    const float *factor; // or NULL
+    ch_mat *mat;         // [n_mat], made by ch_op_weight_prepare
+    uint8_t *packed;     // the tier's own copy, or NULL when it reads raw
+    size_t packed_bytes;
+} ch_weight;
+// Makes mat; packs on all workers unless raw is to be kept (keep_raw: skip packing where the tier can read raw).
+int ch_op_weight_prepare(ch_op *op, ch_weight *w, bool keep_raw, ch_error *e);
+void ch_op_weight_release(ch_weight *w);
+
+// ---- ops ------------------------------------------------------------------------------------------------------------------
+void ch_op_get_rows(ch_op *op, const ch_weight *w, const int32_t *id, size_t n_row, float *y); // y: [n_row][n_in]
+void ch_op_rmsnorm(ch_op *op, const float *x, const float *w, size_t n_row, size_t n, float eps, float *y);
+// x += m, then y = rmsnorm(x): the residual and the next norm in one pass. y NULL: only the sum.
+void ch_op_add_rmsnorm(ch_op *op, const float *m, const float *w, size_t n_row, size_t n, float eps, float *x, float *y);
+void ch_op_swiglu(ch_op *op, const float *gate, const float *up, size_t n_row, size_t n, float *y);
+
+// Products of the same rows with several matrices in one call: the rows are converted once, the outputs split as one.
+typedef struct ch_op_mul {
+    const ch_weight *w; // n_mat 1
+    float *y;           // [n_row][n_out]
+} ch_op_mul;
+void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x, size_t n_row);
+
+// Rows row0 .. row0 + n_row - 1 of the step continue one sequence.
+typedef struct ch_op_seg {
+    size_t row0, n_row;
+    size_t pos0;          // position of row0
+    uint8_t *const *page; // key/value pages of the sequence
+    uint8_t *slab;        // its recurrent slab
+} ch_op_seg;
+
+// Attention with optional per-head QK norm, rotation, output gate. q rows: per head d_head query values and, when gated,
+// d_head gate values behind them. Appends K and V of the rows to the pages, then attends causally.
+typedef struct ch_op_attn_args {
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n_row, n_head, n_head_kv, d_head, n_rot;
+    bool gated, neox;
+    float eps, scale;
+    const float *q;               // [n_row][n_head * d_head * (gated ? 2 : 1)]
+    const float *k, *v;           // [n_row][n_head_kv * d_head]
+    const float *q_norm, *k_norm; // [d_head] or NULL
+    const float *rope;            // [n_row][n_rot/2][2] cos, sin; NULL: no rotation
+    size_t page_off;              // bytes from a page's start to this layer's keys; its values follow the keys
+    float *y;                     // [n_row][n_head * d_head]
+} ch_op_attn_args;
+size_t ch_op_attn_kv_bytes(size_t n_head_kv, size_t d_head); // per position: keys and values of one layer
+void ch_op_attn(ch_op *op, const ch_op_attn_args *a);
+
+// Gated delta net between its projections: conv + SiLU, L2 norms, gates, delta rule, gated norm (architectures.md Q4-Q8).
+// Slab of the layer: conv window [n_tap-1][n_channel], then per value head a state [d_v][d_k].
+typedef struct ch_op_gdn_args {
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n_row, n_head_k, n_head_v, d_k, d_v, n_tap;
+    bool tiled;                // key head of value head h: h mod n_head_k, else h / (n_head_v / n_head_k)
+    bool interleaved;          // alpha and beta come from one matrix: per key head r betas, then r alphas (ssm_ba)
+    float eps;
+    const float *qkv;          // [n_row][2 * n_head_k * d_k + n_head_v * d_v]
+    const float *z;            // [n_row][n_head_v * d_v]
+    const float *beta, *alpha; // [n_row][n_head_v] each; interleaved: beta is [n_row][2 * n_head_v], alpha NULL
+    const float *conv_w;       // [n_tap][n_channel]
+    const float *a, *dt_bias;  // [n_head_v]; a = -exp(A_log)
+    const float *norm;         // [d_v]
+    size_t slab_off;           // bytes from the slab's start to this layer
+    float *o_raw;              // [n_row][n_head_v * d_v] before the gated norm (kept apart so that tests and traces see it)
+    float *y;                  // [n_row][n_head_v * d_v]
+} ch_op_gdn_args;
+size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap);
+void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a);
+
+// Mixture of experts (architectures.md 1.5): softmax over all experts, top-k, optional renormalisation and scale, SwiGLU
+// experts. y = routed output (+ sigmoid(shared_gate) * shared when shared is given).
+typedef struct ch_op_moe_args {
+    size_t n_row, n_used;
+    bool renormalise;
+    float scale;                       // 0 or 1: none
+    const ch_weight *gate, *up, *down; // n_mat experts; up NULL: gate holds gate rows then up rows (merged)
+    const float *x;                    // [n_row][n_embd] expert input
+    const float *router;               // [n_row][n_mat] logits
+    const float *shared;               // [n_row][n_embd] or NULL
+    const float *shared_gate;          // [n_row] logits of its sigmoid gate, or NULL: factor 1
+    float *y;                          // [n_row][n_embd]
+} ch_op_moe_args;
+void ch_op_moe(ch_op *op, const ch_op_moe_args *a);
+// Experts touched by the last ch_op_moe call (for `bench` and traces).
+size_t ch_op_moe_touched(const ch_op *op);
+
+#endif
