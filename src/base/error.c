@@ -5,11 +5,17 @@
 
 #include "base/base.h"
 
-// vsnprintf into e->msg; a text that does not fit ends in "...".
+// Marks a text that did not fit: it ends in "...", and not inside a UTF-8 character.
+static void mark_cut(char *msg, size_t cap) {
+    size_t at = cap - 4;
+    while (at > 0 && ((unsigned char)msg[at] & 0xc0) == 0x80) at--;
+    memcpy(msg + at, "...", 4);
+}
+
 static void format_msg(char *msg, size_t cap, const char *fmt, va_list ap) {
     int n = vsnprintf(msg, cap, fmt, ap);
     if (n < 0) msg[0] = 0;
-    else if ((size_t)n >= cap) memcpy(msg + cap - 4, "...", 4);
+    else if ((size_t)n >= cap) mark_cut(msg, cap);
 }
 
 int ch_error_set(ch_error *e, int code, const char *fmt, ...) {
@@ -33,7 +39,7 @@ int ch_error_prefix(ch_error *e, const char *fmt, ...) {
     va_end(ap);
     size_t at = strlen(e->msg), room = sizeof e->msg - at;
     int n = snprintf(e->msg + at, room, ": %s", old);
-    if (n < 0 || (size_t)n >= room) memcpy(e->msg + sizeof e->msg - 4, "...", 4);
+    if (n < 0 || (size_t)n >= room) mark_cut(e->msg, sizeof e->msg);
     return e->code;
 }
 

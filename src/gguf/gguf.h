@@ -48,6 +48,7 @@ void ch_gguf_close(ch_gguf **g);
 const char *ch_gguf_path(const ch_gguf *g);
 uint32_t ch_gguf_version(const ch_gguf *g);
 int ch_gguf_n_shards(const ch_gguf *g);
+const char *ch_gguf_shard_path(const ch_gguf *g, int shard); // NULL: no such shard
 uint64_t ch_gguf_file_bytes(const ch_gguf *g); // all shards
 uint64_t ch_gguf_fingerprint(const ch_gguf *g); // hash of metadata, tensor table and sizes; ties snapshots to a model
 
