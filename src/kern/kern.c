@@ -1,0 +1,30 @@
+// The choice of tier: reference first, then what the processor and the caller's ceiling allow on top.
+#include "kern/kern.h"
+
+#include <string.h>
+
+#include "kern/tier.h"
+
+static const char *const tier_names[] = {"ref", "avx2", "avx512"};
+enum { N_TIERS = sizeof tier_names / sizeof *tier_names };
+
+int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *e) {
+    int tier = N_TIERS - 1;
+    if (max_tier) {
+        for (tier = 0; tier < N_TIERS; tier++)
+            if (!strcmp(max_tier, tier_names[tier])) break;
+        if (tier == N_TIERS)
+            return ch_error_set(e, CH_ERANGE, "kernel tier: expected ref, avx2 or avx512, found \"%.32s\"", max_tier);
+    }
+    memset(k, 0, sizeof *k);
+    k->name = tier_names[CH_TIER_REF];
+    ch_kern_set_mat_ref(k);
+    ch_kern_set_rows_ref(k);
+    ch_kern_set_mixers_ref(k);
+#if defined(__x86_64__)
+    ch_kern_set_x86(k, cpu, tier);
+#else
+    (void)cpu;
+#endif
+    return CH_OK;
+}

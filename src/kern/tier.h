@@ -1,0 +1,18 @@
+// kern, private: how the tiers stack. Every function below writes entries of a table that is already complete for the tier
+// under it, so a tier may leave out what it cannot do better. None looks at the processor: the caller has checked it.
+#ifndef CH_KERN_TIER_H
+#define CH_KERN_TIER_H
+
+#include "kern/kern.h"
+
+enum { CH_TIER_REF, CH_TIER_AVX2, CH_TIER_AVX512 };
+
+// ref: three files, all entries.
+void ch_kern_set_mat_ref(ch_kern *k);
+void ch_kern_set_rows_ref(ch_kern *k);
+void ch_kern_set_mixers_ref(ch_kern *k);
+
+// x86: entries up to `tier`, as far as the processor has what they need.
+void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier);
+
+#endif
