@@ -373,10 +373,11 @@ static bool read_config_line(ch_cmd_options *o, const char *path, int line, char
     }
     if (o->v[id].given || !belongs(o->spec, id) || id == CH_OPT_CONFIG)
         return true;
-    char *source = ch_arena_alloc(o->arena, strlen(path) + 96);
+    size_t size = strlen(path) + 96;
+    char *source = ch_arena_alloc(o->arena, size);
     if (!source)
         return true;
-    sprintf(source, "%s:%d: %s", path, line, rows[id].name);
+    snprintf(source, size, "%s:%d: %s", path, line, rows[id].name);
     return set_value(o, id, value, source);
 }
 

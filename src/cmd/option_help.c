@@ -129,9 +129,10 @@ static char *first_gguf(const ch_cmd_options *o, const char *dir)
     closedir(d);
     if (!best[0])
         return NULL;
-    char *path = ch_arena_alloc(o->arena, strlen(dir) + strlen(best) + 2);
+    size_t size = strlen(dir) + strlen(best) + 2;
+    char *path = ch_arena_alloc(o->arena, size);
     if (path)
-        sprintf(path, "%s/%s", dir, best);
+        snprintf(path, size, "%s/%s", dir, best);
     return path;
 }
 
