@@ -8,6 +8,7 @@
 #define CH_MODEL_H
 
 #include "base/base.h"
+#include "block/block.h"
 #include "gguf/gguf.h"
 #include "seq/seq.h"
 
@@ -71,7 +72,53 @@ typedef struct ch_batch {
 int ch_model_forward(ch_model *m, const ch_batch *b, float *logits, ch_error *e);
 
 // Called with named intermediate rows of each step (for `chimere trace`); NULL turns it off.
-typedef void (*ch_trace_fn)(void *user, const char *name, int layer, const float *x, size_t n_row, size_t n_col);
 void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user);
+
+// ---- for architectures (arch/<family>.c) ------------------------------------------------------------------------------------
+// One row per architecture name; the table is defined in arch/registry.c.
+typedef struct ch_arch {
+    const char *name; // general.architecture
+    // Reads hyper-parameters, binds every tensor, places state; fills ch_model_layer rows. Its data comes from ch_model_alloc.
+    int (*bind)(ch_model *m, void **data, ch_error *e);
+    // Runs the layers of one step; in a dry run too, so it must touch rows through ops only.
+    void (*forward)(const void *data, ch_step *st, float *logits);
+} ch_arch;
+const ch_arch *ch_arch_at(size_t i); // NULL past the end
+
+// Hyper-parameters every family reads alike (architectures.md 1.11), checked against sane ranges.
+typedef struct ch_hparams {
+    uint32_t n_vocab, n_ctx_train, n_embd, n_ff, n_head, d_head;
+    uint32_t n_layer; // trunk layers: block_count less nextn_predict_layers
+    uint32_t n_nextn;
+    uint32_t n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
+    float eps, attn_scale; // attn_scale: the file's, or 1/sqrt(d_head)
+} ch_hparams;
+int ch_model_read_hparams(ch_model *m, ch_hparams *hp, ch_error *e);
+int ch_model_read_rope(ch_model *m, const ch_hparams *hp, bool neox, ch_rope *r, ch_error *e);
+// Key "<arch>.<key>"; the value must lie in [min, max]. *v holds the default; when required, absence is an error.
+int ch_model_hp_u32(ch_model *m, const char *key, bool required, uint32_t min, uint32_t max, uint32_t *v, ch_error *e);
+// Per-layer values: scalar or array; absent: v untouched and 0 returned, 1 when found, negative on error.
+int ch_model_hp_u32_n(ch_model *m, const char *key, uint32_t *v, size_t n, ch_error *e);
+int ch_model_hp_bool(ch_model *m, const char *key, bool *v, ch_error *e); // absent: untouched; CH_OK or negative
+void *ch_model_alloc(ch_model *m, size_t n, size_t size); // zeroed, lives as long as the model; NULL: no memory
+ch_layout *ch_model_layout(ch_model *m);
+ch_layer_info *ch_model_layer(ch_model *m, size_t i); // NULL past the number given to ch_model_set_layers
+int ch_model_set_layers(ch_model *m, size_t n_layer, size_t n_head_kv, ch_error *e);
+
+enum { CH_BIND_OPTIONAL = 1 };
+// Binds "<name>.weight" (and "<name>.bias", "<name>.scale" when there) as n_mat matrices [n_out][n_in]. An optional absent
+// tensor leaves w->type NULL. The weight is prepared for the tier when the model opens, so w must live in ch_model_alloc memory.
+int ch_model_bind_mat(ch_model *m, ch_weight *w, size_t n_in, size_t n_out, size_t n_mat, unsigned flags, ch_error *e,
+                      const char *fmt, ...) CH_PRINTF(8, 9);
+// Same for rows gathered from another bound matrix: row i of w is row[i] of the tensor (a copy is made).
+int ch_model_bind_rows(ch_model *m, ch_weight *w, const ch_gguf_tensor *t, const uint32_t *row, size_t n_row, ch_error *e);
+// Binds a tensor of n values under its full name as f32. Optional and absent: *v NULL.
+int ch_model_bind_vec(ch_model *m, const float **v, size_t n, unsigned flags, ch_error *e, const char *fmt, ...)
+    CH_PRINTF(6, 7);
+// Weights of a depthwise convolution: [n_channel][n_tap] values under the full name, unit dimensions anywhere.
+int ch_model_bind_conv(ch_model *m, const float **v, size_t n_tap, size_t n_channel, ch_error *e, const char *fmt, ...)
+    CH_PRINTF(6, 7);
+const ch_gguf_tensor *ch_model_find(ch_model *m, const char *fmt, ...) CH_PRINTF(2, 3); // and marks it as used
+void ch_model_ignore_prefix(ch_model *m, const char *fmt, ...) CH_PRINTF(2, 3); // tensors that this build leaves out on purpose
 
 #endif

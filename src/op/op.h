@@ -54,6 +54,7 @@ void ch_op_weight_release(ch_weight *w);
 
 // ---- ops ------------------------------------------------------------------------------------------------------------------
 void ch_op_get_rows(ch_op *op, const ch_weight *w, const int32_t *id, size_t n_row, float *y); // y: [n_row][n_in]
+void ch_op_pick_rows(ch_op *op, const float *x, const int32_t *row, size_t n_row, size_t n, float *y); // y[i] = x[row[i]]
 void ch_op_rmsnorm(ch_op *op, const float *x, const float *w, size_t n_row, size_t n, float eps, float *y);
 // x += m, then y = rmsnorm(x): the residual and the next norm in one pass. y NULL: only the sum.
 void ch_op_add_rmsnorm(ch_op *op, const float *m, const float *w, size_t n_row, size_t n, float eps, float *x, float *y);

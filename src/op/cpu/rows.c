@@ -26,6 +26,11 @@ void ch_op_get_rows(ch_op *op, const ch_weight *w, const int32_t *id, size_t n_r
     ch_op_run(op, get_rows_worker, &(rows_job){.op = op, .w = w, .id = id, .n_row = n_row, .y = y}, n_row * w->n_in);
 }
 
+void ch_op_pick_rows(ch_op *op, const float *x, const int32_t *row, size_t n_row, size_t n, float *y) {
+    if (op->dry) return;
+    for (size_t i = 0; i < n_row; i++) memcpy(y + i * n, x + (size_t)row[i] * n, n * sizeof *y);
+}
+
 // ---- norms ----------------------------------------------------------------------------------------------------------------
 static void rmsnorm_worker(void *arg, int worker, int n_workers) {
     const rows_job *j = arg;

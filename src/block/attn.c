@@ -1,0 +1,23 @@
+#include "block/block.h"
+
+void ch_block_attn_place(ch_attn *b, ch_layout *l) {
+    b->kv_off = l->kv_token_bytes;
+    l->kv_token_bytes += ch_op_attn_kv_bytes(b->n_head_kv, b->d_head);
+}
+
+void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, const float *h, float *y) {
+    ch_op *op = st->op;
+    size_t mark = ch_op_scratch_mark(op), n_q = b->n_head * b->d_head, n_kv = b->n_head_kv * b->d_head;
+    float *q = ch_op_scratch(op, st->n_row, b->q.n_out);
+    float *k = ch_op_scratch(op, st->n_row, n_kv), *v = ch_op_scratch(op, st->n_row, n_kv);
+    float *o = ch_op_scratch(op, st->n_row, n_q);
+    ch_op_matmul(op, (ch_op_mul[]){{&b->q, q}, {&b->k, k}, {&b->v, v}}, 3, h, st->n_row);
+    ch_op_attn(op, &(ch_op_attn_args){
+        .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .n_head_kv = b->n_head_kv,
+        .d_head = b->d_head, .n_rot = b->n_rot, .gated = b->gated, .neox = b->neox, .eps = b->eps, .scale = b->scale, .q = q,
+        .k = k, .v = v, .q_norm = b->q_norm, .k_norm = b->k_norm, .rope = rope,
+        .page_off = b->kv_off * ch_op_page_tokens(op), .y = o});
+    ch_step_trace(st, "attn_core", layer, o, n_q);
+    ch_op_matmul(op, &(ch_op_mul){&b->o, y}, 1, o, st->n_row);
+    ch_op_scratch_reset(op, mark);
+}

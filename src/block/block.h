@@ -1,0 +1,90 @@
+// block: the layers' building blocks, each written once over ops and batched over all sequences of a step: rotation table,
+// attention, gated delta net, dense FFN, mixture of experts, embedding and head. A block owns its hyper-parameters, its
+// weights and its place in the pages or the slab; it knows no GGUF key, no architecture and no sampling.
+//
+// Every block reads rows h: [n_row][n_embd] (already normed) and writes rows y: [n_row][n_embd]; scratch is taken from the
+// backend and given back. Nothing here can fail: shapes were checked when the model was bound.
+#ifndef CH_BLOCK_H
+#define CH_BLOCK_H
+
+#include "base/base.h"
+#include "op/op.h"
+
+// Called with named intermediate rows (for `chimere trace` and for tests of block outputs).
+typedef void (*ch_trace_fn)(void *user, const char *name, int layer, const float *x, size_t n_row, size_t n_col);
+
+// What all blocks of one step share.
+typedef struct ch_step {
+    ch_op *op;
+    size_t n_row, n_seg, n_out;
+    const int32_t *token;   // [n_row]
+    const ch_op_seg *seg;   // [n_seg]
+    const int32_t *out_row; // [n_out]
+    ch_trace_fn trace;      // or NULL
+    void *trace_user;
+} ch_step;
+void ch_step_trace(const ch_step *st, const char *name, int layer, const float *x, size_t n_col);
+
+// Where the layers of a model live in a page and in the slab. Grows as layers are added.
+typedef struct ch_layout {
+    size_t kv_token_bytes; // of all attention layers so far, per position
+    size_t slab_bytes;
+} ch_layout;
+
+// ---- rotation -------------------------------------------------------------------------------------------------------------
+// Angle of pair i at position p: p * base^(-2i/n_rot) * scale_i / factor_i (architectures.md 1.3, YaRN included in scale_i).
+typedef struct ch_rope {
+    size_t n_rot; // rotated dimensions, even; 0: no rotation
+    bool neox;    // pairs (i, i + n_rot/2), else (2i, 2i+1)
+    double *freq; // [n_rot/2] radians per position
+    float mscale; // multiplies cos and sin (YaRN), else 1
+} ch_rope;
+const float *ch_block_rope_table(const ch_rope *r, ch_step *st); // [n_row][n_rot/2][2] in scratch; NULL when n_rot is 0
+
+// ---- attention ------------------------------------------------------------------------------------------------------------
+typedef struct ch_attn {
+    size_t n_head, n_head_kv, d_head, n_rot;
+    bool gated, neox;
+    float eps, scale;
+    ch_weight q, k, v, o;         // q: [n_head * d_head * (gated ? 2 : 1)][n_embd], per head query rows then gate rows
+    const float *q_norm, *k_norm; // [d_head] or NULL
+    size_t kv_off;                // bytes per position of the layers before this one
+} ch_attn;
+void ch_block_attn_place(ch_attn *b, ch_layout *l);
+void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, const float *h, float *y);
+
+// ---- gated delta net ------------------------------------------------------------------------------------------------------
+typedef struct ch_gdn {
+    size_t n_head_k, n_head_v, d_k, d_v, n_tap;
+    bool tiled;
+    float eps;
+    ch_weight qkv, z, beta, alpha, out; // alpha.type NULL: beta holds both, interleaved per key head (ssm_ba)
+    const float *conv_w;                // [n_tap][n_channel], transposed when bound
+    const float *a, *dt_bias, *norm;    // [n_head_v], [n_head_v], [d_v]
+    size_t slab_off;
+} ch_gdn;
+void ch_block_gdn_place(ch_gdn *b, ch_layout *l);
+void ch_block_gdn(const ch_gdn *b, ch_step *st, int layer, const float *h, float *y);
+
+// ---- feed-forward ---------------------------------------------------------------------------------------------------------
+typedef struct ch_ffn {
+    ch_weight gate, up, down; // y = down(silu(gate h) * (up h))
+} ch_ffn;
+void ch_block_ffn(const ch_ffn *b, ch_step *st, const float *h, float *y);
+
+typedef struct ch_moe {
+    size_t n_used;
+    bool renormalise;
+    float scale;              // 0: none
+    ch_weight router;         // [n_expert][n_embd]
+    ch_weight gate, up, down; // n_mat experts; up.type NULL: gate is merged (gate rows then up rows)
+    ch_ffn shared;            // shared.gate.type NULL: no shared expert
+    ch_weight shared_gate;    // [1][n_embd]; type NULL: ungated
+} ch_moe;
+void ch_block_moe(const ch_moe *b, ch_step *st, int layer, const float *h, float *y);
+
+// ---- head -----------------------------------------------------------------------------------------------------------------
+// logits[n_out][n_vocab] of the wanted rows of h (after the final norm).
+void ch_block_head(const ch_weight *w, ch_step *st, const float *h, float *logits);
+
+#endif

@@ -1,0 +1,34 @@
+#include "block/block.h"
+
+void ch_block_ffn(const ch_ffn *b, ch_step *st, const float *h, float *y) {
+    ch_op *op = st->op;
+    size_t mark = ch_op_scratch_mark(op), n_ff = b->down.n_in;
+    float *gate = ch_op_scratch(op, st->n_row, n_ff), *up = ch_op_scratch(op, st->n_row, n_ff);
+    ch_op_matmul(op, (ch_op_mul[]){{&b->gate, gate}, {&b->up, up}}, 2, h, st->n_row);
+    ch_op_swiglu(op, gate, up, st->n_row, n_ff, gate);
+    ch_op_matmul(op, &(ch_op_mul){&b->down, y}, 1, gate, st->n_row);
+    ch_op_scratch_reset(op, mark);
+}
+
+void ch_block_moe(const ch_moe *b, ch_step *st, int layer, const float *h, float *y) {
+    ch_op *op = st->op;
+    size_t mark = ch_op_scratch_mark(op), n_embd = b->down.n_out;
+    float *router = ch_op_scratch(op, st->n_row, b->router.n_out), *shared = NULL, *shared_gate = NULL;
+    ch_op_mul mul[2] = {{&b->router, router}};
+    size_t n_mul = 1;
+    if (b->shared_gate.type) {
+        shared_gate = ch_op_scratch(op, st->n_row, 1);
+        mul[n_mul++] = (ch_op_mul){&b->shared_gate, shared_gate};
+    }
+    ch_op_matmul(op, mul, n_mul, h, st->n_row);
+    ch_step_trace(st, "moe_router", layer, router, b->router.n_out);
+    if (b->shared.gate.type) {
+        shared = ch_op_scratch(op, st->n_row, n_embd);
+        ch_block_ffn(&b->shared, st, h, shared);
+    }
+    ch_op_moe(op, &(ch_op_moe_args){
+        .n_row = st->n_row, .n_used = b->n_used, .renormalise = b->renormalise, .scale = b->scale, .gate = &b->gate,
+        .up = b->up.type ? &b->up : NULL, .down = &b->down, .x = h, .router = router, .shared = shared,
+        .shared_gate = shared_gate, .y = y});
+    ch_op_scratch_reset(op, mark);
+}

@@ -1,0 +1,25 @@
+// Private to model: what a ch_model is.
+#ifndef CH_MODEL_INTERNAL_H
+#define CH_MODEL_INTERNAL_H
+
+#include "model/model.h"
+
+struct ch_model {
+    ch_gguf *gguf;
+    ch_arena *arena;
+    ch_op *op;           // NULL with meta_only
+    const ch_arch *arch;
+    void *arch_data;
+    ch_layout layout;
+    ch_seq_plan plan;
+    ch_model_info info;
+    ch_layer_info *layer; // [info.n_layer]
+    uint8_t *used;        // [n_tensors] bound, or left out on purpose (2)
+    ch_weight **weight;   // every bound matrix
+    size_t n_weight, cap_weight;
+    ch_op_seg *seg;       // [n_seq] of the running step
+    ch_trace_fn trace;
+    void *trace_user;
+};
+
+#endif

@@ -1,0 +1,181 @@
+// Opening a model and running steps.
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "model/internal.h"
+
+enum { MAX_BATCH = 65536, MAX_SEQ = 4096 };
+
+static int pick_arch(ch_model *m, ch_error *e) {
+    ch_gguf_str name = {0};
+    int rc = ch_gguf_get_str(m->gguf, "general.architecture", &name, e);
+    if (rc < 0) return rc;
+    if (rc == 0) return ch_error_set(e, CH_EFORMAT, "%s: no general.architecture", ch_gguf_path(m->gguf));
+    char known[160] = "";
+    for (size_t i = 0; (m->arch = ch_arch_at(i)); i++) {
+        if (strlen(m->arch->name) == name.n && !memcmp(m->arch->name, name.p, name.n)) return CH_OK;
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", m->arch->name);
+    }
+    return ch_error_set(e, CH_EUNSUPPORTED, "%s: architecture \"%.*s\" is not supported (known: %s)", ch_gguf_path(m->gguf),
+                        (int)(name.n < 40 ? name.n : 40), name.p, known);
+}
+
+static int check_all_used(const ch_model *m, ch_error *e) {
+    for (size_t i = 0; i < ch_gguf_n_tensors(m->gguf); i++)
+        if (!m->used[i])
+            return ch_error_set(e, CH_EFORMAT, "%s: tensor %s is not part of architecture %s as its keys describe it",
+                                ch_gguf_path(m->gguf), ch_gguf_tensor_at(m->gguf, i)->name, m->arch->name);
+    return CH_OK;
+}
+
+// Parameters and bytes. A stack of experts counts only the used ones as active; an embedding only one row.
+static void fill_info(ch_model *m) {
+    ch_model_info *f = &m->info;
+    f->arch = m->arch->name, f->layer = m->layer;
+    for (size_t i = 0; i < ch_gguf_n_tensors(m->gguf); i++) {
+        const ch_gguf_tensor *t = ch_gguf_tensor_at(m->gguf, i);
+        if (m->used[i] == 1) f->n_params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3], f->weight_bytes += t->size;
+    }
+    for (size_t i = 0; i < m->n_weight; i++) {
+        const ch_weight *w = m->weight[i];
+        f->active_bytes += w->n_mat > 1 && f->n_expert_used ? w->raw_bytes / w->n_mat * (size_t)f->n_expert_used : w->raw_bytes;
+        f->packed_bytes += w->packed_bytes;
+    }
+    for (int i = 0; i < f->n_layer; i++)
+        f->kv_bytes_per_token += m->layer[i].kv_bytes_per_token, f->state_bytes += m->layer[i].state_bytes;
+}
+
+// Gives the file's pages of a packed weight back to the system: the copy is read from now on. Only whole pages inside.
+static void drop_raw(const ch_weight *w) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), b = ((uintptr_t)w->raw + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)w->raw + w->raw_bytes) / page * page;
+    if (b < end) madvise((void *)b, end - b, MADV_DONTNEED);
+}
+
+static int prepare_weights(ch_model *m, const ch_model_params *p, ch_error *e) {
+    uint64_t total = 0, done = 0;
+    for (size_t i = 0; i < m->n_weight; i++) total += m->weight[i]->raw_bytes;
+    for (size_t i = 0; i < m->n_weight; i++) {
+        ch_weight *w = m->weight[i];
+        int rc = ch_op_weight_prepare(m->op, w, p->no_repack, e);
+        if (rc) return rc;
+        if (w->packed && w->raw_bytes >= 1u << 20) drop_raw(w);
+        done += w->raw_bytes;
+        if (p->progress && !p->progress(p->progress_user, "loading", done, total))
+            return ch_error_set(e, CH_ECANCELLED, "%s: loading was stopped", ch_gguf_path(m->gguf));
+    }
+    return CH_OK;
+}
+
+static void make_plan(ch_model *m) {
+    size_t page_tokens = ch_op_page_tokens(m->op);
+    m->plan = (ch_seq_plan){.page_tokens = page_tokens, .page_bytes = m->layout.kv_token_bytes * page_tokens,
+                            .slab_bytes = m->layout.slab_bytes};
+    uint64_t id[4] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes};
+    m->plan.fingerprint = ch_hash64(id, sizeof id, 1);
+}
+
+// Sizes the backend's buffers by running the layers once without data, with the largest step allowed.
+static int dry_run(ch_model *m, ch_error *e) {
+    ch_step st = {.op = m->op, .n_row = (size_t)m->info.n_batch, .n_seg = (size_t)m->info.n_seq, .seg = m->seg,
+                  .n_out = (size_t)m->info.n_batch};
+    ch_op_dry_begin(m->op);
+    m->arch->forward(m->arch_data, &st, NULL);
+    return ch_op_dry_end(m->op, e);
+}
+
+int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch_error *e) {
+    *out = NULL;
+    int n_batch = p->n_batch ? p->n_batch : 512, n_seq = p->n_seq ? p->n_seq : 8;
+    if (n_batch < 1 || n_batch > MAX_BATCH) return ch_error_set(e, CH_ERANGE, "n_batch %d, expected 1..%d", n_batch, MAX_BATCH);
+    if (n_seq < 1 || n_seq > MAX_SEQ) return ch_error_set(e, CH_ERANGE, "n_seq %d, expected 1..%d", n_seq, MAX_SEQ);
+    ch_model *m = ch_alloc(sizeof *m);
+    if (!m) return ch_error_set(e, CH_ENOMEM, "no memory");
+    int rc = ch_gguf_open(&m->gguf, path, e);
+    if (rc) goto fail;
+    m->arena = ch_arena_create(0);
+    m->used = ch_alloc(ch_gguf_n_tensors(m->gguf));
+    m->seg = ch_alloc_array((size_t)n_seq, sizeof *m->seg);
+    if (!m->arena || !m->used || !m->seg) {
+        rc = ch_error_set(e, CH_ENOMEM, "no memory");
+        goto fail;
+    }
+    int n_threads = p->meta_only ? 1 : p->n_threads ? p->n_threads : ch_cpu_default_threads();
+    if ((rc = ch_op_create(&m->op, p->tier, n_threads, e))) goto fail;
+    m->info.n_batch = n_batch, m->info.n_seq = n_seq, m->info.n_threads = n_threads, m->info.tier = ch_op_tier(m->op);
+    if ((rc = pick_arch(m, e)) || (rc = m->arch->bind(m, &m->arch_data, e)) || (rc = check_all_used(m, e))) goto fail;
+    make_plan(m);
+    if (!p->meta_only && ((rc = prepare_weights(m, p, e)) || (rc = dry_run(m, e)))) goto fail;
+    fill_info(m);
+    if (p->meta_only) ch_op_free(&m->op);
+    *out = m;
+    return CH_OK;
+fail:
+    ch_model_close(&m);
+    return rc;
+}
+
+void ch_model_close(ch_model **pm) {
+    ch_model *m = *pm;
+    if (!m) return;
+    for (size_t i = 0; i < m->n_weight; i++) ch_op_weight_release(m->weight[i]);
+    ch_free(m->weight), ch_free(m->used), ch_free(m->seg);
+    if (m->op) ch_op_free(&m->op);
+    if (m->arena) ch_arena_free(&m->arena);
+    if (m->gguf) ch_gguf_close(&m->gguf);
+    ch_free(m);
+    *pm = NULL;
+}
+
+const ch_gguf *ch_model_gguf(const ch_model *m) { return m->gguf; }
+const ch_model_info *ch_model_get_info(const ch_model *m) { return &m->info; }
+const ch_seq_plan *ch_model_plan(const ch_model *m) { return &m->plan; }
+
+void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user) { m->trace = fn, m->trace_user = user; }
+
+static int check_batch(const ch_model *m, const ch_batch *b, ch_error *e) {
+    if (!m->op) return ch_error_set(e, CH_ESTATE, "the model was opened without weights");
+    if (b->n_row < 1 || b->n_row > m->info.n_batch)
+        return ch_error_set(e, CH_ERANGE, "batch of %d rows, expected 1..%d", b->n_row, m->info.n_batch);
+    if (b->n_seg < 1 || b->n_seg > m->info.n_seq)
+        return ch_error_set(e, CH_ERANGE, "batch of %d segments, expected 1..%d", b->n_seg, m->info.n_seq);
+    for (int i = 0; i < b->n_row; i++)
+        if (b->token[i] < 0 || b->token[i] >= m->info.n_vocab)
+            return ch_error_set(e, CH_ERANGE, "token id %d, expected 0..%d", b->token[i], m->info.n_vocab - 1);
+    int64_t sum = 0;
+    for (int i = 0; i < b->n_seg; i++) {
+        if (b->seg[i].n_tok < 1) return ch_error_set(e, CH_ERANGE, "segment %d has %d tokens", i, b->seg[i].n_tok);
+        sum += b->seg[i].n_tok;
+        for (int k = 0; k < i; k++)
+            if (b->seg[k].seq == b->seg[i].seq) return ch_error_set(e, CH_ERANGE, "segments %d and %d share a sequence", k, i);
+    }
+    if (sum != b->n_row) return ch_error_set(e, CH_ERANGE, "segments hold %lld tokens, the batch %d", (long long)sum, b->n_row);
+    for (int i = 0; i < b->n_out; i++)
+        if (b->out_row[i] < (i ? b->out_row[i - 1] + 1 : 0) || b->out_row[i] >= b->n_row)
+            return ch_error_set(e, CH_ERANGE, "output row %d is out of range or out of order", b->out_row[i]);
+    return CH_OK;
+}
+
+int ch_model_forward(ch_model *m, const ch_batch *b, float *logits, ch_error *e) {
+    int rc = check_batch(m, b, e);
+    if (rc) return rc;
+    for (int i = 0; i < b->n_seg; i++) // pages may be reserved for some and not for others: no length has changed yet
+        if ((rc = ch_seq_extend(b->seg[i].seq, (size_t)b->seg[i].n_tok, e))) return rc;
+    size_t row = 0;
+    for (int i = 0; i < b->n_seg; i++) {
+        ch_seq *s = b->seg[i].seq;
+        m->seg[i] = (ch_op_seg){.row0 = row, .n_row = (size_t)b->seg[i].n_tok, .pos0 = ch_seq_len(s), .page = ch_seq_pages(s),
+                                .slab = ch_seq_slab(s)};
+        row += m->seg[i].n_row;
+    }
+    ch_step st = {.op = m->op, .n_row = row, .n_seg = (size_t)b->n_seg, .n_out = (size_t)b->n_out, .token = b->token,
+                  .seg = m->seg, .out_row = b->out_row, .trace = m->trace, .trace_user = m->trace_user};
+    m->arch->forward(m->arch_data, &st, logits);
+    CH_ASSERT(ch_op_scratch_mark(m->op) == 0);
+    for (int i = 0; i < b->n_seg; i++) ch_seq_commit(b->seg[i].seq, (size_t)b->seg[i].n_tok);
+    return CH_OK;
+}
