@@ -100,12 +100,19 @@ bool ch_template_mentions(const ch_template *t, const char *name);
 
 // ---- thinking -----------------------------------------------------------------------------------------------------------
 // Splits generated text into reasoning and answer at <think> ... </think>, incrementally and the same for every way of
-// cutting the input. Leading/trailing line breaks around the tags are dropped.
-typedef struct ch_think {
-    int state;      // private
-    char held[16];  // possible beginning of a tag
+// cutting the input. Line breaks (LF) next to a tag are dropped; line breaks at the end of the text are kept. Nothing else is
+// lost: a second block is reasoning too (further blocks of one kind are joined by a line break), an unclosed one is all
+// reasoning, a closing tag outside and an opening tag inside are text; only at the very start of a block that the prompt
+// opened is a repeated opening tag dropped.
+typedef struct ch_think { // all private
+    int state;
+    char held[16]; // possible beginning of a tag
     int n_held;
-    bool trim; // private
+    uint64_t n_breaks; // line breaks that may still stand before a tag
+    bool trim;         // just after a tag: line breaks are dropped
+    bool joined;       // the next text follows an earlier block of its kind, if there was one
+    bool reopen;       // nothing seen yet in a block that the prompt opened
+    bool any_reasoning, any_answer;
 } ch_think;
 void ch_think_init(ch_think *t, bool inside); // inside: the prompt already opened the think block
 bool ch_think_push(ch_think *t, const char *text, size_t n, ch_buf *reasoning, ch_buf *answer);
