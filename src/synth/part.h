@@ -1,0 +1,48 @@
+// Private to synth: the pieces of a synthetic model.
+#ifndef CH_SYNTH_PART_H
+#define CH_SYNTH_PART_H
+
+#include "gguf/gguf.h"
+#include "synth/synth.h"
+
+// ---- tensors.c: which tensors there are
+typedef enum ch_synth_kind {
+    CH_SYNTH_NORMAL,  // mean 0, deviation `scale`
+    CH_SYNTH_NEAR,    // around `scale` with a tenth of it as deviation (norm weights)
+    CH_SYNTH_DECAY,   // -0.5 .. -6 (ssm_a)
+    CH_SYNTH_DT_BIAS  // softplus of it is 0.005 .. 0.1
+} ch_synth_kind;
+typedef struct ch_synth_tensor {
+    char name[64];
+    ch_type type;
+    uint32_t n_dims;
+    uint64_t ne[4];
+    ch_synth_kind kind;
+    float scale;
+} ch_synth_tensor;
+typedef struct ch_synth_list {
+    ch_synth_tensor *tensor;
+    size_t n, cap;
+    bool failed; // no memory
+} ch_synth_list;
+void ch_synth_list_tensors(ch_synth_list *l, const ch_synth_shape *s, ch_type type);
+// What the usual quantisers write when rows of n values do not fill blocks of `type`.
+ch_type ch_synth_fallback_type(ch_type type, uint64_t n);
+
+// ---- blocks.c: random blocks of one type
+#define CH_SYNTH_TILE_UNITS ((size_t)8192)
+typedef struct ch_synth_tile {
+    const ch_type_info *type;
+    uint8_t *bytes;              // [n_units][unit_bytes]
+    size_t n_units, unit_values; // a unit is a block, or 32 values of the unblocked types
+    size_t unit_bytes;
+} ch_synth_tile;
+int ch_synth_fill_tile(ch_synth_tile *t, ch_type type, size_t n_units, float deviation, ch_rng *r); // bytes: reused if set
+bool ch_synth_can_fill(ch_type type);
+float ch_synth_quick_normal(ch_rng *r); // mean 0, deviation 1, within +-3.5: sum of four uniform values
+
+// ---- vocab.c: tokenizer and template
+int ch_synth_put_vocab(ch_gguf_writer *w, const ch_synth_shape *s, ch_error *e);
+#define CH_SYNTH_MIN_VOCAB 265 // bytes and special tokens
+
+#endif
