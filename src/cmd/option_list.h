@@ -45,6 +45,7 @@ CH_OPTION(HOST, "host", 0, TEXT, SETTING, 0, 0, "127.0.0.1", "ADDRESS", "address
 CH_OPTION(PORT, "port", 0, INT, SETTING, 0, 65535, "8081", "N", "port to listen on; 0: any free one")
 CH_OPTION(API_KEY, "api-key", 0, TEXT, SETTING, 0, 0, NULL, "KEY", "ask clients for this key (Authorization: Bearer KEY)")
 CH_OPTION(NAME, "name", 0, TEXT, SETTING, 0, 0, NULL, "NAME", "model name shown to clients; without it the file's name")
+CH_OPTION(ANY_MODEL, "any-model", 0, BOOL, SETTING, 0, 0, NULL, NULL, "answer requests for any model name, not only for this model's")
 CH_OPTION(CORS, "cors-origin", 0, TEXT, SETTING, 0, 0, NULL, "ORIGIN", "let web pages of ORIGIN use the server; *: any page")
 CH_OPTION(MAX_BODY, "max-body", 0, INT, SETTING, 1024, 1073741824, "16m", "BYTES", "largest request body")
 CH_OPTION(QUEUE, "queue", 0, INT, SETTING, 1, 4096, "64", "N", "requests that may wait for a slot; more are refused (429)")
