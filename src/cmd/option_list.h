@@ -81,3 +81,8 @@ CH_OPTION(SSM_CONV, "ssm-conv", 0, INT, INPUT, 2, 16, NULL, "N", "taps of the co
 CH_OPTION(ATTN_INTERVAL, "attn-interval", 0, INT, INPUT, 1, 512, NULL, "N", "every N-th layer is attention")
 CH_OPTION(ROPE_BASE, "rope-base", 0, NUM, INPUT, 1, 1000000000000, NULL, "X", "base of the rotary positions")
 CH_OPTION(TIED, "tied", 0, BOOL, INPUT, 0, 0, NULL, NULL, "use the embedding as the output matrix too (--no-tied: two matrices)")
+
+// tokenize, detokenize
+CH_OPTION(PARSE_SPECIAL, "special", 0, BOOL, INPUT, 0, 0, NULL, NULL, "spellings of special tokens become those tokens")
+CH_OPTION(ADD_BOS, "bos", 0, BOOL, INPUT, 0, 0, NULL, NULL, "add the begin and end tokens that the file asks for")
+CH_OPTION(TEXT_LINES, "batch", 0, BOOL, INPUT, 0, 0, NULL, NULL, "many texts: JSON strings and JSON arrays of ids, one a line")
