@@ -118,17 +118,46 @@ static void measure(const ch_synth_tile *t, const struct code_row *row, double s
     *deviation = sqrt(squares / n); // about zero: the sign of the scale takes the mean away
 }
 
+// Random codes that trained weights would not have: values that are not centred within a block add up to a few large
+// directions that drown the rest. So minimums follow the scales, but for the last bit, and codes are centred.
+static void shape_codes(ch_type type, uint8_t *block, ch_rng *r) {
+    switch (type) {
+    case CH_TYPE_Q4_K:
+    case CH_TYPE_Q5_K:
+        for (int i = 4; i < 8; i++) { // 6-bit scales and minimums: low ones, then nibbles of the high ones
+            uint8_t flip = (uint8_t)(ch_rng_u64(r) >> 60);
+            block[4 + i] = block[i] ^ (flip & 1);
+            block[8 + i] = (uint8_t)(((block[8 + i] & 15) * 17) ^ (flip & 2) << 3);
+        }
+        break;
+    case CH_TYPE_Q2_K:
+        for (int i = 0; i < 16; i++) block[i] = (uint8_t)((block[i] & 15) * 17);
+        break;
+    case CH_TYPE_TQ2_0: // code 3 does not occur in ternary weights
+        for (int i = 0; i < 64; i++) block[i] &= (uint8_t)~((block[i] & block[i] >> 1 & 0x55) << 1);
+        break;
+    case CH_TYPE_Q2_0: // -1, 0, 1, 2 with chances 4, 3, 2, 1
+        for (int i = 0; i < 16; i++) {
+            uint64_t u = ch_rng_u64(r);
+            unsigned byte = 0;
+            for (int k = 0; k < 4; k++, u >>= 16) {
+                unsigned tenth = (unsigned)(u & 0xffff) * 10 >> 16;
+                byte |= (tenth < 4 ? 0u : tenth < 7 ? 1u : tenth < 9 ? 2u : 3u) << (2 * k);
+            }
+            block[2 + i] = (uint8_t)byte;
+        }
+        break;
+    default: break;
+    }
+}
+
 static void fill_codes(ch_synth_tile *t, const struct code_row *row, float deviation, ch_rng *r) {
     size_t n = t->n_units * t->unit_bytes;
     for (size_t i = 0; i < n; i += 8) {
         uint64_t u = ch_rng_u64(r);
         memcpy(t->bytes + i, &u, n - i < 8 ? n - i : 8);
     }
-    if (row->type == CH_TYPE_TQ2_0) // code 3 does not occur in ternary weights
-        for (size_t i = 0; i < n; i++) {
-            unsigned b = t->bytes[i], threes = b & b >> 1 & 0x55;
-            t->bytes[i] = (uint8_t)(b & ~(threes << 1));
-        }
+    for (size_t i = 0; i < t->n_units; i++) shape_codes(row->type, t->bytes + i * t->unit_bytes, r);
     double mean, unit, min = 0;
     if (row->min_at >= 0) {
         // The minimum that centres the values.
