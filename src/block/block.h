@@ -68,17 +68,20 @@ void ch_block_gdn(const ch_gdn *b, ch_step *st, int layer, const float *h, float
 
 // ---- feed-forward ---------------------------------------------------------------------------------------------------------
 typedef struct ch_ffn {
-    ch_weight gate, up, down; // y = down(silu(gate h) * (up h))
+    ch_weight gate, up, down; // y = down(silu(gate h) * (up h)); gate.type NULL: down(relu(up h)^2)
 } ch_ffn;
 void ch_block_ffn(const ch_ffn *b, ch_step *st, const float *h, float *y);
 
 typedef struct ch_moe {
     size_t n_used;
+    int gating; // CH_GATE_*
     bool renormalise;
-    float scale;              // 0: none
+    float scale; // 0: none
+    size_t n_group, n_group_used;
+    const float *bias;        // [n_expert] for the choice only, or NULL
     ch_weight router;         // [n_expert][n_embd]
-    ch_weight gate, up, down; // n_mat experts; up.type NULL: gate is merged (gate rows then up rows)
-    ch_ffn shared;            // shared.gate.type NULL: no shared expert
+    ch_weight gate, up, down; // n_mat experts; up.type NULL: gate is merged (gate rows then up rows); gate.type NULL: relu^2
+    ch_ffn shared;            // shared.up.type NULL: no shared expert
     ch_weight shared_gate;    // [1][n_embd]; type NULL: ungated
 } ch_moe;
 void ch_block_moe(const ch_moe *b, ch_step *st, int layer, const float *h, float *y);

@@ -4,8 +4,13 @@ void ch_block_ffn(const ch_ffn *b, ch_step *st, const float *h, float *y) {
     ch_op *op = st->op;
     size_t mark = ch_op_scratch_mark(op), n_ff = b->down.n_in;
     float *gate = ch_op_scratch(op, st->n_row, n_ff), *up = ch_op_scratch(op, st->n_row, n_ff);
-    ch_op_matmul(op, (ch_op_mul[]){{&b->gate, gate}, {&b->up, up}}, 2, h, st->n_row);
-    ch_op_swiglu(op, gate, up, st->n_row, n_ff, gate);
+    if (!b->gate.type) {
+        ch_op_matmul(op, &(ch_op_mul){&b->up, gate}, 1, h, st->n_row);
+        ch_op_relu2(op, st->n_row, n_ff, gate);
+    } else {
+        ch_op_matmul(op, (ch_op_mul[]){{&b->gate, gate}, {&b->up, up}}, 2, h, st->n_row);
+        ch_op_swiglu(op, gate, up, st->n_row, n_ff, gate);
+    }
     ch_op_matmul(op, &(ch_op_mul){&b->down, y}, 1, gate, st->n_row);
     ch_op_scratch_reset(op, mark);
 }
@@ -22,12 +27,13 @@ void ch_block_moe(const ch_moe *b, ch_step *st, int layer, const float *h, float
     }
     ch_op_matmul(op, mul, n_mul, h, st->n_row);
     ch_step_trace(st, "moe_router", layer, router, b->router.n_out);
-    if (b->shared.gate.type) {
+    if (b->shared.up.type) {
         shared = ch_op_scratch(op, st->n_row, n_embd);
         ch_block_ffn(&b->shared, st, h, shared);
     }
     ch_op_moe(op, &(ch_op_moe_args){
-        .n_row = st->n_row, .n_used = b->n_used, .renormalise = b->renormalise, .scale = b->scale, .gate = &b->gate,
+        .n_row = st->n_row, .n_used = b->n_used, .gating = b->gating, .renormalise = b->renormalise, .scale = b->scale,
+        .n_group = b->n_group, .n_group_used = b->n_group_used, .bias = b->bias, .gate = b->gate.type ? &b->gate : NULL,
         .up = b->up.type ? &b->up : NULL, .down = &b->down, .x = h, .router = router, .shared = shared,
         .shared_gate = shared_gate, .y = y});
     ch_op_scratch_reset(op, mark);

@@ -60,6 +60,8 @@ void ch_op_rmsnorm(ch_op *op, const float *x, const float *w, size_t n_row, size
 void ch_op_add_rmsnorm(ch_op *op, const float *m, const float *w, size_t n_row, size_t n, float eps, float *x, float *y);
 void ch_op_swiglu(ch_op *op, const float *gate, const float *up, size_t n_row, size_t n, float *y);
 
+void ch_op_relu2(ch_op *op, size_t n_row, size_t n, float *x); // x = max(x, 0)^2
+
 // Products of the same rows with several matrices in one call: the rows are converted once, the outputs split as one.
 typedef struct ch_op_mul {
     const ch_weight *w; // n_mat 1
@@ -115,14 +117,26 @@ typedef struct ch_op_gdn_args {
 size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap);
 void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a);
 
-// Mixture of experts (architectures.md 1.5): softmax over all experts, top-k, optional renormalisation and scale, SwiGLU
-// experts. y = routed output (+ sigmoid(shared_gate) * shared when shared is given).
+// Mixture of experts (architectures.md 1.5). How router logits z become probabilities p:
+enum {
+    CH_GATE_SOFTMAX,       // p = softmax over all experts
+    CH_GATE_SIGMOID,       // p = sigmoid(z)
+    CH_GATE_SOFTMAX_AFTER, // choice by z, weights = softmax over the chosen z
+    CH_GATE_SQRT_SOFTPLUS  // p = sqrt(softplus(z))
+};
+// The n_used experts with the largest p + bias are chosen (ties: lower index; with groups, inside the n_group_used groups whose
+// two best sum highest), weighted by p, renormalised and scaled as asked.
+// y = sum of weight * expert(x) (+ sigmoid(shared_gate) * shared when shared is given).
 typedef struct ch_op_moe_args {
     size_t n_row, n_used;
+    int gating;                        // CH_GATE_*
     bool renormalise;
     float scale;                       // 0 or 1: none
-    const ch_weight *gate, *up, *down; // n_mat experts; up NULL: gate holds gate rows then up rows (merged)
-    const float *x;                    // [n_row][n_embd] expert input
+    size_t n_group, n_group_used;      // 0 or 1: no groups
+    const float *bias;                 // [n_mat] added for the choice only, or NULL
+    const ch_weight *gate, *up, *down; // n_mat experts, down(silu(gate x) * up x); up NULL: gate holds gate rows then up rows;
+                                       // gate NULL: no gate, down(relu(up x)^2)
+    const float *x;                    // [n_row][down->n_out] expert input
     const float *router;               // [n_row][n_mat] logits
     const float *shared;               // [n_row][n_embd] or NULL
     const float *shared_gate;          // [n_row] logits of its sigmoid gate, or NULL: factor 1

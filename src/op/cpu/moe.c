@@ -18,7 +18,7 @@ typedef struct moe_job {
     int kind_in, kind_hid;
     int32_t *choice;      // [n_row][n_used] expert
     float *weight;        // [n_row][n_used]
-    float *prob;          // [n_row][n_expert]
+    float *prob;          // [n_row][2][n_expert] probabilities and scores
     int32_t *first;       // [n_expert + 1] first slot of each expert
     int32_t *slot_row;    // [n_slot]
     int32_t *slot_of;     // [n_row][n_used] slot
@@ -31,20 +31,50 @@ typedef struct moe_job {
     float *out;           // [n_slot][n_embd]
 } moe_job;
 
-// Softmax over all experts, the k largest (ties: lower index), their weights (M1-M8).
+static float gate_of(int gating, float z) {
+    if (gating == CH_GATE_SIGMOID) return 1.0f / (1.0f + expf(-z));
+    return gating == CH_GATE_SQRT_SOFTPLUS ? sqrtf(z > 20.0f ? z : log1pf(expf(z))) : z;
+}
+
+// Takes the groups out whose two best scores sum lowest (M4).
+static void mask_groups(const moe_job *j, float *score) {
+    const ch_op_moe_args *a = j->a;
+    size_t per = j->n_expert / a->n_group;
+    for (size_t out = a->n_group_used; out < a->n_group; out++) { // one group less each time; groups are few
+        float worst = INFINITY;
+        size_t at = 0;
+        for (size_t g = 0; g < a->n_group; g++) {
+            float best[2] = {-INFINITY, -INFINITY};
+            for (size_t i = g * per; i < (g + 1) * per; i++) {
+                if (score[i] > best[0]) best[1] = best[0], best[0] = score[i];
+                else if (score[i] > best[1]) best[1] = score[i];
+            }
+            float sum = per > 1 ? best[0] + best[1] : best[0];
+            if (best[0] > -INFINITY && sum <= worst) worst = sum, at = g; // equal: the later group goes
+        }
+        for (size_t i = at * per; i < (at + 1) * per; i++) score[i] = -INFINITY;
+    }
+}
+
+// Probabilities, choice and weights of one row (M1-M8).
 static void route_row(const moe_job *j, size_t row) {
     const ch_op_moe_args *a = j->a;
-    float *p = j->prob + row * j->n_expert, *w = j->weight + row * a->n_used, sum = 0;
+    const float *z = a->router + row * j->n_expert;
+    float *p = j->prob + row * 2 * j->n_expert, *score = p + j->n_expert, *w = j->weight + row * a->n_used, sum = 0;
     int32_t *c = j->choice + row * a->n_used;
-    memcpy(p, a->router + row * j->n_expert, j->n_expert * sizeof *p);
-    j->op->kern.softmax(p, j->n_expert);
-    size_t n = 0; // kept choices, best first
+    for (size_t x = 0; x < j->n_expert; x++) p[x] = gate_of(a->gating, z[x]);
+    if (a->gating == CH_GATE_SOFTMAX) j->op->kern.softmax(p, j->n_expert);
+    for (size_t x = 0; x < j->n_expert; x++) score[x] = a->bias ? p[x] + a->bias[x] : p[x];
+    if (a->n_group > 1) mask_groups(j, score);
+    size_t n = 0; // kept choices, best first; w holds their scores
     for (size_t x = 0; x < j->n_expert; x++) {
-        if (n == a->n_used && !(p[x] > w[n - 1])) continue;
+        if (n == a->n_used && !(score[x] > w[n - 1])) continue;
         size_t at = n < a->n_used ? n++ : n - 1;
-        while (at > 0 && p[x] > w[at - 1]) w[at] = w[at - 1], c[at] = c[at - 1], at--;
-        w[at] = p[x], c[at] = (int32_t)x;
+        while (at > 0 && score[x] > w[at - 1]) w[at] = w[at - 1], c[at] = c[at - 1], at--;
+        w[at] = score[x], c[at] = (int32_t)x;
     }
+    for (size_t i = 0; i < n; i++) w[i] = p[c[i]];
+    if (a->gating == CH_GATE_SOFTMAX_AFTER) j->op->kern.softmax(w, n);
     for (size_t i = 0; i < n; i++) sum += w[i];
     float f = a->renormalise ? 1.0f / fmaxf(sum, 6.103515625e-5f) : 1.0f;
     if (a->scale != 0.0f) f *= a->scale;
@@ -113,6 +143,15 @@ static void merged_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *wo
     product(j, j->a->gate, x, r0, r1, j->act_slot, j->ld_in, j->up, 2 * j->n_ff, work);
 }
 
+static void gateless_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *work) {
+    product(j, j->a->up, x, r0, r1, j->act_slot, j->ld_in, j->gate, j->n_ff, work);
+    for (int32_t p = j->first[x]; p < j->first[x + 1]; p++)
+        for (size_t r = r0; r < r1; r++) {
+            float *h = &j->gate[(size_t)p * j->n_ff + r];
+            *h = *h > 0 ? *h * *h : 0.0f;
+        }
+}
+
 static void down_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *work) {
     bool q8 = j->kind_hid == CH_ACT_Q8;
     product(j, j->a->down, x, r0, r1, q8 ? j->act_hid : (const uint8_t *)j->gate, j->ld_hid, j->out, j->n_embd, work);
@@ -151,7 +190,7 @@ static void moe_worker(void *arg, int worker, int n_workers) {
     ch_pool_barrier(pool);
     gather_slots(j, sb, se);
     ch_pool_barrier(pool);
-    each_expert(j, a->up ? j->n_ff : 2 * j->n_ff, worker, n_workers, a->up ? gate_up_of : merged_of);
+    each_expert(j, a->up ? j->n_ff : 2 * j->n_ff, worker, n_workers, !a->gate ? gateless_of : a->up ? gate_up_of : merged_of);
     ch_pool_barrier(pool);
     for (size_t p = sb; p < se; p++) {
         float *hid = j->gate + p * j->n_ff;
@@ -177,13 +216,14 @@ static void *carve(uint8_t *base, size_t *used, size_t n, size_t size) {
 
 void ch_op_moe(ch_op *op, const ch_op_moe_args *a) {
     const ch_kern *k = &op->kern;
-    moe_job j = {.op = op, .a = a, .n_embd = a->down->n_out, .n_ff = a->down->n_in, .n_expert = a->gate->n_mat,
+    const ch_weight *first = a->gate ? a->gate : a->up;
+    moe_job j = {.op = op, .a = a, .n_embd = a->down->n_out, .n_ff = a->down->n_in, .n_expert = first->n_mat,
                  .n_slot = a->n_row * a->n_used};
-    j.kind_in = k->act_kind(a->gate->type, j.n_embd), j.kind_hid = k->act_kind(a->down->type, j.n_ff);
+    j.kind_in = k->act_kind(first->type, j.n_embd), j.kind_hid = k->act_kind(a->down->type, j.n_ff);
     j.ld_in = j.kind_in == CH_ACT_Q8 ? k->act_bytes(CH_ACT_Q8, j.n_embd) : j.n_embd * sizeof(float);
     j.ld_hid = j.kind_hid == CH_ACT_Q8 ? k->act_bytes(CH_ACT_Q8, j.n_ff) : j.n_ff * sizeof(float);
     if (op->dry) {
-        const ch_weight *all[3] = {a->gate, a->up ? a->up : a->gate, a->down};
+        const ch_weight *all[3] = {first, a->up ? a->up : first, a->down};
         for (int i = 0; i < 3; i++) {
             size_t work = k->mat_work_bytes(all[i]->type, all[i]->n_in);
             if (work > op->work_part) op->work_part = work;
@@ -193,7 +233,7 @@ void ch_op_moe(ch_op *op, const ch_op_moe_args *a) {
     size_t used = 0;
     j.choice = carve(base, &used, j.n_slot, sizeof *j.choice);
     j.weight = carve(base, &used, j.n_slot, sizeof *j.weight);
-    j.prob = carve(base, &used, a->n_row * j.n_expert, sizeof *j.prob);
+    j.prob = carve(base, &used, a->n_row * j.n_expert * 2, sizeof *j.prob);
     j.first = carve(base, &used, j.n_expert + 1, sizeof *j.first);
     j.slot_row = carve(base, &used, j.n_slot, sizeof *j.slot_row);
     j.slot_of = carve(base, &used, j.n_slot, sizeof *j.slot_of);
