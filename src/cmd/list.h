@@ -1,4 +1,12 @@
 // Commands, in the order `chimere --help` shows them: one row per file of this folder.
+
+// use
+
+// look inside
+CH_COMMAND(tokenize, "turn text into token ids")
+CH_COMMAND(detokenize, "turn token ids into text")
+CH_COMMAND(logits, "raw scores of given tokens, for comparisons")
+CH_COMMAND(trace, "sums of intermediate tensors, for finding a divergence")
+
+// make
 CH_COMMAND(synth, "write a model with random weights and true shapes")
-CH_COMMAND(tokenize, "token ids of the text on standard input")
-CH_COMMAND(detokenize, "the text of token ids")

@@ -34,6 +34,7 @@ CH_OPTION(SHOW_SPECIAL, "special", 0, BOOL, INPUT, 0, 0, NULL, NULL, "show speci
 CH_OPTION(JSON, "json", 0, BOOL, INPUT, 0, 0, NULL, NULL, "print one JSON object")
 CH_OPTION(TOKENS, "tokens", 0, TEXT, INPUT, 0, 0, NULL, "1,2,3", "token ids instead of a text")
 CH_OPTION(OUT, "out", 'o', TEXT, INPUT, 0, 0, NULL, "FILE", "file to write")
+CH_OPTION(CHUNK, "chunk", 0, INT, INPUT, 0, 65536, "0", "N", "tokens per step; 0: as many as --batch allows")
 CH_OPTION(ALL, "all", 0, BOOL, INPUT, 0, 0, NULL, NULL, "every position, not only the last")
 
 // chat
