@@ -5,6 +5,7 @@
 // look inside
 CH_COMMAND(tokenize, "turn text into token ids")
 CH_COMMAND(detokenize, "turn token ids into text")
+CH_COMMAND(bench, "measure speed, beside what this machine can do")
 CH_COMMAND(logits, "raw scores of given tokens, for comparisons")
 CH_COMMAND(trace, "sums of intermediate tensors, for finding a divergence")
 

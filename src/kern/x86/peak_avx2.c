@@ -1,36 +1,71 @@
-// Measuring loops in AVX2: ten independent chains hide the latency of every instruction.
+// Measuring loops in AVX2. The chains are written out, since arrays of accumulators would live in memory.
 #include <immintrin.h>
 
 #include "kern/peak.h"
 
-enum { CHAINS = 10 };
-
 static uint64_t int8_avx2(uint64_t rounds, uint32_t *sink)
 {
-    const __m256i a = _mm256_set1_epi8((char)(*sink & 15)), b = _mm256_set1_epi8(1), one = _mm256_set1_epi16(1);
-    __m256i acc[CHAINS];
-    for (int i = 0; i < CHAINS; i++)
-        acc[i] = _mm256_set1_epi32(i);
-    for (uint64_t r = 0; r < rounds; r++)
-        for (int i = 0; i < CHAINS; i++) // the first operand depends on the chain, so that no product is computed once only
-            acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(a, acc[i]), b), one));
-    for (int i = 0; i < CHAINS; i++)
-        *sink += (uint32_t)_mm256_extract_epi32(acc[i], 0);
-    return rounds * CHAINS * 64;
+    const __m256i x = _mm256_set1_epi8((char)(*sink & 15)), y = _mm256_set1_epi8(1);
+    const __m256i one = _mm256_set1_epi16(1);
+    __m256i a0 = _mm256_set1_epi32(0), a1 = _mm256_set1_epi32(1), a2 = _mm256_set1_epi32(2),
+            a3 = _mm256_set1_epi32(3), a4 = _mm256_set1_epi32(4), a5 = _mm256_set1_epi32(5),
+            a6 = _mm256_set1_epi32(6), a7 = _mm256_set1_epi32(7), a8 = _mm256_set1_epi32(8),
+            a9 = _mm256_set1_epi32(9);
+    // The first operand depends on the chain, or its product would be computed once only.
+    for (uint64_t r = 0; r < rounds; r++) {
+        a0 = _mm256_add_epi32(a0, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a0), y), one));
+        a1 = _mm256_add_epi32(a1, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a1), y), one));
+        a2 = _mm256_add_epi32(a2, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a2), y), one));
+        a3 = _mm256_add_epi32(a3, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a3), y), one));
+        a4 = _mm256_add_epi32(a4, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a4), y), one));
+        a5 = _mm256_add_epi32(a5, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a5), y), one));
+        a6 = _mm256_add_epi32(a6, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a6), y), one));
+        a7 = _mm256_add_epi32(a7, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a7), y), one));
+        a8 = _mm256_add_epi32(a8, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a8), y), one));
+        a9 = _mm256_add_epi32(a9, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a9), y), one));
+    }
+    a0 = _mm256_add_epi32(a0, a1);
+    a0 = _mm256_add_epi32(a0, a2);
+    a0 = _mm256_add_epi32(a0, a3);
+    a0 = _mm256_add_epi32(a0, a4);
+    a0 = _mm256_add_epi32(a0, a5);
+    a0 = _mm256_add_epi32(a0, a6);
+    a0 = _mm256_add_epi32(a0, a7);
+    a0 = _mm256_add_epi32(a0, a8);
+    a0 = _mm256_add_epi32(a0, a9);
+    *sink += (uint32_t)_mm256_extract_epi32(a0, 0);
+    return rounds * 10 * 64;
 }
 
 static uint64_t f32_avx2(uint64_t rounds, uint32_t *sink)
 {
-    const __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps((float)(*sink & 1));
-    __m256 acc[CHAINS];
-    for (int i = 0; i < CHAINS; i++)
-        acc[i] = _mm256_set1_ps((float)i);
-    for (uint64_t r = 0; r < rounds; r++)
-        for (int i = 0; i < CHAINS; i++)
-            acc[i] = _mm256_fmadd_ps(acc[i], a, b);
-    for (int i = 0; i < CHAINS; i++)
-        *sink += (uint32_t)_mm256_cvtss_f32(acc[i]);
-    return rounds * CHAINS * 16;
+    const __m256 x = _mm256_set1_ps(0.5f), y = _mm256_set1_ps((float)(*sink & 1));
+    __m256 a0 = _mm256_set1_ps(0), a1 = _mm256_set1_ps(1), a2 = _mm256_set1_ps(2), a3 = _mm256_set1_ps(3),
+            a4 = _mm256_set1_ps(4), a5 = _mm256_set1_ps(5), a6 = _mm256_set1_ps(6), a7 = _mm256_set1_ps(7),
+            a8 = _mm256_set1_ps(8), a9 = _mm256_set1_ps(9);
+    for (uint64_t r = 0; r < rounds; r++) {
+        a0 = _mm256_fmadd_ps(a0, x, y);
+        a1 = _mm256_fmadd_ps(a1, x, y);
+        a2 = _mm256_fmadd_ps(a2, x, y);
+        a3 = _mm256_fmadd_ps(a3, x, y);
+        a4 = _mm256_fmadd_ps(a4, x, y);
+        a5 = _mm256_fmadd_ps(a5, x, y);
+        a6 = _mm256_fmadd_ps(a6, x, y);
+        a7 = _mm256_fmadd_ps(a7, x, y);
+        a8 = _mm256_fmadd_ps(a8, x, y);
+        a9 = _mm256_fmadd_ps(a9, x, y);
+    }
+    a0 = _mm256_add_ps(a0, a1);
+    a0 = _mm256_add_ps(a0, a2);
+    a0 = _mm256_add_ps(a0, a3);
+    a0 = _mm256_add_ps(a0, a4);
+    a0 = _mm256_add_ps(a0, a5);
+    a0 = _mm256_add_ps(a0, a6);
+    a0 = _mm256_add_ps(a0, a7);
+    a0 = _mm256_add_ps(a0, a8);
+    a0 = _mm256_add_ps(a0, a9);
+    *sink += (uint32_t)_mm256_cvtss_f32(a0);
+    return rounds * 10 * 16;
 }
 
 static void read_avx2(const void *p, size_t n, uint32_t *sink)
