@@ -15,7 +15,7 @@ void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, 
     ch_op_attn(op, &(ch_op_attn_args){
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .n_head_kv = b->n_head_kv,
         .d_head = b->d_head, .n_rot = b->n_rot, .gated = b->gated, .neox = b->neox, .eps = b->eps, .scale = b->scale, .q = q,
-        .k = k, .v = v, .q_norm = b->q_norm, .k_norm = b->k_norm, .rope = rope,
+        .k = k, .v = v, .q_norm = b->q_norm, .k_norm = b->k_norm, .head_norms = b->head_norms, .rope = rope,
         .page_off = b->kv_off * ch_op_page_tokens(op), .y = o});
     ch_step_trace(st, "attn_core", layer, o, n_q);
     ch_op_matmul(op, &(ch_op_mul){&b->o, y}, 1, o, st->n_row);

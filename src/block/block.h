@@ -1,5 +1,5 @@
 // block: the layers' building blocks, each written once over ops and batched over all sequences of a step: rotation table,
-// attention, gated delta net, dense FFN, mixture of experts, embedding and head. A block owns its hyper-parameters, its
+// attention, gated delta net, Mamba-1 and Mamba-2, dense FFN, mixture of experts, embedding and head. A block owns its hyper-parameters, its
 // weights and its place in the pages or the slab; it knows no GGUF key, no architecture and no sampling.
 //
 // Every block reads rows h: [n_row][n_embd] (already normed) and writes rows y: [n_row][n_embd]; scratch is taken from the
@@ -48,6 +48,7 @@ typedef struct ch_attn {
     float eps, scale;
     ch_weight q, k, v, o;         // q: [n_head * d_head * (gated ? 2 : 1)][n_embd], per head query rows then gate rows
     const float *q_norm, *k_norm; // [d_head] or NULL
+    bool head_norms;              // one norm per head instead: [n_head][d_head], [n_head_kv][d_head]
     size_t kv_off;                // bytes per position of the layers before this one
 } ch_attn;
 void ch_block_attn_place(ch_attn *b, ch_layout *l);
@@ -66,6 +67,43 @@ typedef struct ch_gdn {
 void ch_block_gdn_place(ch_gdn *b, ch_layout *l);
 void ch_block_gdn(const ch_gdn *b, ch_step *st, int layer, const float *h, float *y);
 
+// ---- state-space mixers (architectures.md 2.4, 2.5) ------------------------------------------------------------------------
+typedef struct ch_ssm1 {
+    size_t n_channel, d_state, n_tap;
+    float eps;
+    bool norms;                            // RMS norm of the low-rank step, B and C; without weights where the vectors are NULL
+    ch_weight x, z;                        // [n_channel][n_embd]
+    ch_weight dt_low, b, c;                // [dt_rank], [d_state] twice, all of n_channel
+    ch_weight dt;                          // [n_channel][dt_rank], with bias
+    ch_weight out;                         // [n_embd][n_channel]
+    const float *dt_norm, *b_norm, *c_norm; // [dt_rank], [d_state] twice, or NULL
+    const float *conv_w, *conv_b;          // [n_tap][n_channel] transposed when bound, [n_channel] or NULL
+    const float *a, *skip;                 // [d_state][n_channel] transposed when bound, [n_channel]
+    size_t slab_off;
+} ch_ssm1;
+size_t ch_block_ssm1_state_bytes(const ch_ssm1 *b);
+void ch_block_ssm1_place(ch_ssm1 *b, ch_layout *l);
+void ch_block_ssm1(const ch_ssm1 *b, ch_step *st, int layer, const float *h, float *y);
+
+typedef struct ch_ssm2 {
+    size_t n_head, d_head, n_group, d_state, n_tap;
+    float eps;
+    ch_weight z, xbc, dt;         // [n_head * d_head], [n_channel], [n_head], all of n_embd; n_channel as in ch_op_ssm2_args
+    const float *dt_bias;         // [n_head]
+    // Where steps, B and C are made from x behind the convolution (PLaMo-2): xbc holds the rows of x alone, dt is
+    // [n_head][dt_rank] with bias, and these are set.
+    ch_weight dt_low, b, c;                 // [dt_rank], [d_state] twice, all of n_head * d_head; type NULL: the plain form
+    const float *dt_norm, *b_norm, *c_norm; // [dt_rank], [d_state] twice
+    const float *conv_w, *conv_b; // [n_tap][rows of xbc] transposed when bound, [rows of xbc] or NULL
+    const float *a, *skip;        // [n_head]
+    const float *norm;            // [n_head * d_head] or NULL
+    ch_weight out;                // [n_embd][n_head * d_head]
+    size_t slab_off;
+} ch_ssm2;
+size_t ch_block_ssm2_state_bytes(const ch_ssm2 *b);
+void ch_block_ssm2_place(ch_ssm2 *b, ch_layout *l);
+void ch_block_ssm2(const ch_ssm2 *b, ch_step *st, int layer, const float *h, float *y);
+
 // ---- feed-forward ---------------------------------------------------------------------------------------------------------
 typedef struct ch_ffn {
     ch_weight gate, up, down; // y = down(silu(gate h) * (up h)); gate.type NULL: down(relu(up h)^2)
@@ -81,8 +119,11 @@ typedef struct ch_moe {
     const float *bias;        // [n_expert] for the choice only, or NULL
     ch_weight router;         // [n_expert][n_embd]
     ch_weight gate, up, down; // n_mat experts; up.type NULL: gate is merged (gate rows then up rows); gate.type NULL: relu^2
+    // Experts of a narrower latent vector: the router and the shared expert see h, the experts down(h), and their sum goes
+    // through up. type NULL: none.
+    ch_weight latent_down, latent_up; // [n_latent][n_embd], [n_embd][n_latent]
     ch_ffn shared;            // shared.up.type NULL: no shared expert
-    ch_weight shared_gate;    // [1][n_embd]; type NULL: ungated
+    ch_weight shared_gate;    // [1][n_embd]; type NULL: ungated (so with latent experts)
 } ch_moe;
 void ch_block_moe(const ch_moe *b, ch_step *st, int layer, const float *h, float *y);
 

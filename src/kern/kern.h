@@ -54,6 +54,36 @@ typedef struct ch_conv_args {
     bool silu;
 } ch_conv_args;
 
+// Mamba-1 selective scan over channels [c0, c1) for n_tok consecutive tokens of one sequence (1.7):
+//   h[n][c] = exp(dt[c] * a[n][c]) * h[n][c] + dt[c] * x[c] * b[n];  y[c] = sum_n c[n] * h[n][c] + skip[c] * x[c]
+typedef struct ch_ssm1_args {
+    size_t n_tok, d_state, n_channel, c0, c1;
+    const float *x;     // [n_tok] rows of n_channel, after convolution and activation
+    const float *dt;    // [n_tok] rows of n_channel, > 0: after softplus
+    size_t ld_x, ld_dt;
+    const float *b, *c; // [n_tok] rows of d_state, shared by all channels
+    size_t ld_bc;
+    const float *a;     // [d_state][n_channel] < 0: transposed from the file
+    const float *skip;  // [n_channel]
+    float *state;       // [d_state][n_channel], read and written
+    float *y;           // [n_tok] rows of n_channel; may be x
+    size_t ld_y;
+} ch_ssm1_args;
+
+// Mamba-2 scan of one head over n_tok consecutive tokens of one sequence (1.8, S1-S3 after the softplus):
+//   S[p][n] = exp(dt * a) * S[p][n] + dt * x[p] * b[n];  y[p] = sum_n c[n] * S[p][n] + skip * x[p]
+typedef struct ch_ssm2_args {
+    size_t n_tok, d_head, d_state;
+    const float *x;     // [n_tok] rows of d_head
+    const float *dt;    // [n_tok], stride ld_dt, > 0: after softplus
+    const float *b, *c; // [n_tok] rows of d_state
+    size_t ld_x, ld_dt, ld_bc;
+    float a, skip;      // of this head; a < 0
+    float *state;       // [d_head][d_state], read and written
+    float *y;           // [n_tok] rows of d_head, stride ld_y; may not overlap x
+    size_t ld_y;
+} ch_ssm2_args;
+
 // Causal softmax attention of n_tok consecutive query positions of one sequence, for the n_q query heads of one KV head.
 // Query row t sees positions 0 .. pos0 + t. Keys and values lie in pages of CH_KV_PAGE positions:
 // key of position p = (const float *)(page[p / CH_KV_PAGE] + k_off) + (p % CH_KV_PAGE) * k_ld, values likewise.
@@ -102,10 +132,13 @@ typedef struct ch_kern {
     // (2i, 2i+1).
     void (*rope)(float *x, size_t n_rot, const float *cs, bool neox);
     void (*softmax)(float *x, size_t n); // in place
+    void (*softplus)(const float *x, const float *bias, size_t n, float *y); // log(1 + exp(x + bias)); bias NULL: 0; y may be x
 
     // ---- mixers
     void (*conv)(const ch_conv_args *a);
     void (*gdn)(const ch_gdn_args *a);
+    void (*ssm1)(const ch_ssm1_args *a);
+    void (*ssm2)(const ch_ssm2_args *a);
     void (*attn)(const ch_attn_args *a);
     size_t (*attn_scratch)(size_t n_tok, size_t n_q, size_t d_v); // floats
 } ch_kern;

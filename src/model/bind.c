@@ -129,25 +129,47 @@ static int keep_weight(ch_model *m, ch_weight *w, ch_error *e) {
     return CH_OK;
 }
 
-int ch_model_bind_mat(ch_model *m, ch_weight *w, size_t n_in, size_t n_out, size_t n_mat, unsigned flags, ch_error *e,
-                      const char *fmt, ...) {
-    char base[MAX_NAME - 16], name[MAX_NAME];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(base, sizeof base, fmt, ap);
-    va_end(ap);
+// Matrix "<base>.weight" with its side tensors. w: all n_mat * n_out rows.
+static int whole_matrix(ch_model *m, ch_weight *w, const char *base, const uint64_t shape[3], unsigned flags, ch_error *e) {
+    char name[MAX_NAME];
     *w = (ch_weight){0};
     snprintf(name, sizeof name, "%s.weight", base);
     const ch_gguf_tensor *t = find_used(m, name);
     if (!t) return flags & CH_BIND_OPTIONAL ? CH_OK : missing(m, name, e);
-    int rc = check_shape(m, t, (uint64_t[]){n_in, n_out, n_mat}, n_mat > 1 ? 3 : 2, e);
+    int rc = check_shape(m, t, shape, shape[2] > 1 ? 3 : 2, e);
     if (rc || (rc = need_decode(m, t, e))) return rc;
-    *w = (ch_weight){.name = t->name, .type = t->type, .n_in = n_in, .n_out = n_out, .n_mat = n_mat, .raw = t->data,
+    *w = (ch_weight){.name = t->name, .type = t->type, .n_in = shape[0], .n_out = shape[1], .n_mat = shape[2], .raw = t->data,
                      .raw_bytes = t->size};
     snprintf(name, sizeof name, "%s.bias", base);
-    if ((t = find_used(m, name)) && (rc = vec_of(m, &w->bias, t, n_out * n_mat, e))) return rc;
+    if ((t = find_used(m, name)) && (rc = vec_of(m, &w->bias, t, w->n_out * w->n_mat, e))) return rc;
     snprintf(name, sizeof name, "%s.scale", base);
-    if (w->type->id == CH_TYPE_NVFP4 && (t = find_used(m, name)) && (rc = vec_of(m, &w->factor, t, n_mat, e))) return rc;
+    if (w->type->id == CH_TYPE_NVFP4 && (t = find_used(m, name)) && (rc = vec_of(m, &w->factor, t, w->n_mat, e))) return rc;
+    return CH_OK;
+}
+
+int ch_model_bind_mat(ch_model *m, ch_weight *w, size_t n_in, size_t n_out, size_t n_mat, unsigned flags, ch_error *e,
+                      const char *fmt, ...) {
+    char base[MAX_NAME - 16];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(base, sizeof base, fmt, ap);
+    va_end(ap);
+    int rc = whole_matrix(m, w, base, (uint64_t[]){n_in, n_out, n_mat}, flags, e);
+    return rc || !w->type ? rc : keep_weight(m, w, e);
+}
+
+int ch_model_bind_part(ch_model *m, ch_weight *w, const ch_bind_part *p, ch_error *e, const char *fmt, ...) {
+    char base[MAX_NAME - 16];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(base, sizeof base, fmt, ap);
+    va_end(ap);
+    CH_ASSERT(p->row0 + p->n_row <= p->n_total);
+    int rc = whole_matrix(m, w, base, (uint64_t[]){p->n_in, p->n_total, 1}, p->flags, e);
+    if (rc || !w->type) return rc;
+    size_t row = w->raw_bytes / p->n_total;
+    w->n_out = p->n_row, w->raw += p->row0 * row, w->raw_bytes = p->n_row * row;
+    if (w->bias) w->bias += p->row0;
     return keep_weight(m, w, e);
 }
 

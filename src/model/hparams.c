@@ -33,7 +33,7 @@ int ch_model_hp_bool(ch_model *m, const char *key, bool *v, ch_error *e) {
     return rc < 0 ? rc : CH_OK;
 }
 
-static int hp_f32(ch_model *m, const char *key, double min, double max, float *v, ch_error *e) {
+int ch_model_hp_f32(ch_model *m, const char *key, double min, double max, float *v, ch_error *e) {
     char name[MAX_KEY];
     int rc = ch_gguf_get_f32(m->gguf, full_key(m, key, name), v, e);
     if (rc < 0) return rc;
@@ -57,7 +57,7 @@ static int read_vocab(ch_model *m, ch_hparams *hp, ch_error *e) {
     return CH_OK;
 }
 
-int ch_model_read_hparams(ch_model *m, ch_hparams *hp, ch_error *e) {
+static int read_hparams(ch_model *m, ch_hparams *hp, uint32_t min_head, ch_error *e) {
     *hp = (ch_hparams){0};
     uint32_t n_block = 0, d_value, first[1024] = {0};
     int rc = read_vocab(m, hp, e);
@@ -79,26 +79,29 @@ int ch_model_read_hparams(ch_model *m, ch_hparams *hp, ch_error *e) {
     if ((rc = ch_model_hp_u32_n(m, "attention.head_count", first, n_block, e)) < 0) return rc;
     for (uint32_t i = 0; i < n_block; i++)
         if (first[i] > hp->n_head) hp->n_head = first[i];
-    if (hp->n_head < 1 || hp->n_head > 4096)
-        return ch_error_set(e, CH_ERANGE, "%s: key %s.attention.head_count is %u, expected 1..4096", ch_gguf_path(m->gguf),
-                            m->arch->name, hp->n_head);
-    hp->d_head = hp->n_embd / hp->n_head;
+    if (hp->n_head < min_head || hp->n_head > 4096)
+        return ch_error_set(e, CH_ERANGE, "%s: key %s.attention.head_count is %u, expected %u..4096", ch_gguf_path(m->gguf),
+                            m->arch->name, hp->n_head, min_head);
+    hp->d_head = hp->n_embd / (hp->n_head ? hp->n_head : 1);
     if ((rc = ch_model_hp_u32(m, "attention.key_length", false, 1, 4096, &hp->d_head, e))) return rc;
     d_value = hp->d_head;
     if ((rc = ch_model_hp_u32(m, "attention.value_length", false, hp->d_head, hp->d_head, &d_value, e))) return rc;
-    if ((rc = hp_f32(m, "attention.layer_norm_rms_epsilon", 1e-12, 1.0, (hp->eps = -1, &hp->eps), e))) {
+    if ((rc = ch_model_hp_f32(m, "attention.layer_norm_rms_epsilon", 1e-12, 1.0, (hp->eps = -1, &hp->eps), e))) {
         if (hp->eps == -1)
             return ch_error_set(e, CH_EFORMAT, "%s: key %s.attention.layer_norm_rms_epsilon is missing", ch_gguf_path(m->gguf),
                                 m->arch->name);
         return rc;
     }
-    if ((rc = hp_f32(m, "attention.scale", 0, 1e3, &hp->attn_scale, e))) return rc;
+    if ((rc = ch_model_hp_f32(m, "attention.scale", 0, 1e3, &hp->attn_scale, e))) return rc;
     if (hp->attn_scale == 0) hp->attn_scale = 1.0f / sqrtf((float)hp->d_head);
     m->info.n_vocab = (int32_t)hp->n_vocab, m->info.n_embd = (int32_t)hp->n_embd, m->info.n_ctx_train = (int32_t)hp->n_ctx_train;
     m->info.n_head = (int32_t)hp->n_head, m->info.n_expert = (int32_t)hp->n_expert;
     m->info.n_expert_used = (int32_t)hp->n_expert_used;
     return CH_OK;
 }
+
+int ch_model_read_hparams(ch_model *m, ch_hparams *hp, ch_error *e) { return read_hparams(m, hp, 1, e); }
+int ch_model_read_hparams_headless(ch_model *m, ch_hparams *hp, ch_error *e) { return read_hparams(m, hp, 0, e); }
 
 // ---- rotation -------------------------------------------------------------------------------------------------------------
 typedef struct scaling {
@@ -118,10 +121,10 @@ static int read_scaling(ch_model *m, const ch_hparams *hp, scaling *s, ch_error 
     else if (type.n != 6 || memcmp(type.p, "linear", 6))
         return ch_error_set(e, CH_EUNSUPPORTED, "%s: key %s is \"%.*s\", expected none, linear or yarn", ch_gguf_path(m->gguf), name,
                             (int)(type.n < 40 ? type.n : 40), type.p);
-    if ((rc = hp_f32(m, "rope.freq_base", 1, 1e15, &s->base, e)) || (rc = hp_f32(m, "rope.scaling.factor", 0, 1e6, &s->factor, e)) ||
-        (rc = hp_f32(m, "rope.scaling.attn_factor", 0, 1e3, &s->attn_factor, e)) ||
-        (rc = hp_f32(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e4, &s->beta_fast, e)) ||
-        (rc = hp_f32(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e4, &s->beta_slow, e)))
+    if ((rc = ch_model_hp_f32(m, "rope.freq_base", 1, 1e15, &s->base, e)) || (rc = ch_model_hp_f32(m, "rope.scaling.factor", 0, 1e6, &s->factor, e)) ||
+        (rc = ch_model_hp_f32(m, "rope.scaling.attn_factor", 0, 1e3, &s->attn_factor, e)) ||
+        (rc = ch_model_hp_f32(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e4, &s->beta_fast, e)) ||
+        (rc = ch_model_hp_f32(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e4, &s->beta_slow, e)))
         return rc;
     if (s->factor == 0 || s->kind == SCALE_NONE) s->factor = 1;
     return ch_model_hp_u32(m, "rope.scaling.original_context_length", false, 1, INT32_MAX, &s->n_orig, e);

@@ -94,9 +94,11 @@ typedef struct ch_hparams {
     float eps, attn_scale; // attn_scale: the file's, or 1/sqrt(d_head)
 } ch_hparams;
 int ch_model_read_hparams(ch_model *m, ch_hparams *hp, ch_error *e);
+int ch_model_read_hparams_headless(ch_model *m, ch_hparams *hp, ch_error *e); // attention.head_count may be 0 or absent
 int ch_model_read_rope(ch_model *m, const ch_hparams *hp, bool neox, ch_rope *r, ch_error *e);
 // Key "<arch>.<key>"; the value must lie in [min, max]. *v holds the default; when required, absence is an error.
 int ch_model_hp_u32(ch_model *m, const char *key, bool required, uint32_t min, uint32_t max, uint32_t *v, ch_error *e);
+int ch_model_hp_f32(ch_model *m, const char *key, double min, double max, float *v, ch_error *e); // absent: *v untouched
 // Per-layer values: scalar or array; absent: v untouched and 0 returned, 1 when found, negative on error.
 int ch_model_hp_u32_n(ch_model *m, const char *key, uint32_t *v, size_t n, ch_error *e);
 int ch_model_hp_bool(ch_model *m, const char *key, bool *v, ch_error *e); // absent: untouched; CH_OK or negative
@@ -110,6 +112,13 @@ enum { CH_BIND_OPTIONAL = 1 };
 // tensor leaves w->type NULL. The weight is prepared for the tier when the model opens, so w must live in ch_model_alloc memory.
 int ch_model_bind_mat(ch_model *m, ch_weight *w, size_t n_in, size_t n_out, size_t n_mat, unsigned flags, ch_error *e,
                       const char *fmt, ...) CH_PRINTF(8, 9);
+// Same for rows row0 .. row0 + n_row - 1 of a matrix of n_total rows, where a file keeps several under one name. No copy. Bias
+// and factor too. flags: CH_BIND_OPTIONAL.
+typedef struct ch_bind_part {
+    size_t n_in, n_total, row0, n_row;
+    unsigned flags;
+} ch_bind_part;
+int ch_model_bind_part(ch_model *m, ch_weight *w, const ch_bind_part *p, ch_error *e, const char *fmt, ...) CH_PRINTF(5, 6);
 // Same for rows gathered from another bound matrix: row i of w is row[i] of the tensor (a copy is made).
 int ch_model_bind_rows(ch_model *m, ch_weight *w, const ch_gguf_tensor *t, const uint32_t *row, size_t n_row, ch_error *e);
 // Binds a tensor of n values under its full name as f32. Optional and absent: *v NULL.

@@ -61,6 +61,7 @@ void ch_op_add_rmsnorm(ch_op *op, const float *m, const float *w, size_t n_row, 
 void ch_op_swiglu(ch_op *op, const float *gate, const float *up, size_t n_row, size_t n, float *y);
 
 void ch_op_relu2(ch_op *op, size_t n_row, size_t n, float *x); // x = max(x, 0)^2
+void ch_op_scale(ch_op *op, float f, size_t n_row, size_t n, float *x); // x *= f; does nothing when f is 1
 
 // Products of the same rows with several matrices in one call: the rows are converted once, the outputs split as one.
 typedef struct ch_op_mul {
@@ -88,6 +89,7 @@ typedef struct ch_op_attn_args {
     const float *q;               // [n_row][n_head * d_head * (gated ? 2 : 1)]
     const float *k, *v;           // [n_row][n_head_kv * d_head]
     const float *q_norm, *k_norm; // [d_head] or NULL
+    bool head_norms;              // q_norm: [n_head][d_head], k_norm: [n_head_kv][d_head]: one per head
     const float *rope;            // [n_row][n_rot/2][2] cos, sin; NULL: no rotation
     size_t page_off;              // bytes from a page's start to this layer's keys; its values follow the keys
     float *y;                     // [n_row][n_head * d_head]
@@ -116,6 +118,63 @@ typedef struct ch_op_gdn_args {
 } ch_op_gdn_args;
 size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap);
 void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a);
+
+// Depthwise causal convolution of all segments, with SiLU. Slab: window [n_tap-1][n_channel].
+typedef struct ch_op_conv_args {
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n_row, n_channel, n_tap;
+    bool silu;
+    const float *x;    // [n_row][n_channel]
+    const float *w;    // [n_tap][n_channel]
+    const float *bias; // [n_channel] or NULL
+    size_t slab_off;   // bytes from the slab's start to the window
+    float *y;          // [n_row][n_channel], may not overlap x
+} ch_op_conv_args;
+size_t ch_op_conv_state_bytes(size_t n_channel, size_t n_tap); // the window, a multiple of 64
+void ch_op_conv(ch_op *op, const ch_op_conv_args *a);
+
+// Mamba-1 behind its inner projections: softplus of the steps, selective scan, skip, gate (architectures.md F4).
+// Slab: state [d_state][n_channel].
+typedef struct ch_op_ssm1_args {
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n_row, n_channel, d_state;
+    const float *x;     // [n_row][n_channel] after the convolution
+    const float *z;     // [n_row][n_channel] gate
+    float *dt;          // [n_row][n_channel] steps before softplus, bias added; overwritten
+    const float *b, *c; // [n_row][d_state]
+    const float *a;     // [d_state][n_channel], transposed when bound; -exp(A_log)
+    const float *skip;  // [n_channel]
+    size_t slab_off;    // bytes from the slab's start to the state
+    float *y_raw;       // [n_row][n_channel] before the gate
+    float *y;           // [n_row][n_channel]; may be x
+} ch_op_ssm1_args;
+size_t ch_op_ssm1_state_bytes(size_t n_channel, size_t d_state);
+void ch_op_ssm1(ch_op *op, const ch_op_ssm1_args *a);
+
+// Mamba-2 between its projections: convolution + SiLU, softplus of the steps, scan, skip, gate, grouped norm (A2-A6).
+// Slab: conv window [n_tap-1][n_channel] when conv_w is set, then per head a state [d_head][d_state].
+typedef struct ch_op_ssm2_args {
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n_row, n_head, d_head, n_group, d_state, n_tap; // head h reads B and C of group h * n_group / n_head
+    float eps;
+    const float *xbc;      // [n_row][n_channel], n_channel = n_head * d_head + 2 * n_group * d_state: x, B, C
+    const float *conv_w;   // [n_tap][n_channel]; NULL: no convolution here, x, b and c are given instead of xbc
+    const float *conv_b;   // [n_channel] or NULL
+    const float *x, *b, *c; // without conv_w: [n_row][n_head * d_head], [n_row][n_group * d_state] twice
+    const float *z;        // [n_row][n_head * d_head]
+    const float *dt;       // [n_row][n_head] before bias and softplus
+    const float *dt_bias;  // [n_head] or NULL
+    const float *a, *skip; // [n_head]; a = -exp(A_log)
+    const float *norm;     // [n_head * d_head] or NULL: gate only
+    size_t slab_off;       // bytes from the slab's start to this layer
+    float *y_raw;          // [n_row][n_head * d_head] before gate and norm
+    float *y;              // [n_row][n_head * d_head]
+} ch_op_ssm2_args;
+size_t ch_op_ssm2_state_bytes(size_t n_head, size_t d_head, size_t d_state);
+void ch_op_ssm2(ch_op *op, const ch_op_ssm2_args *a);
 
 // Mixture of experts (architectures.md 1.5). How router logits z become probabilities p:
 enum {

@@ -19,20 +19,24 @@ static void norm_rope(const ch_op *op, const ch_op_attn_args *a, size_t row, con
     if (a->rope) op->kern.rope(x, a->n_rot, a->rope + row * a->n_rot, a->neox);
 }
 
+static const float *head_norm(const ch_op_attn_args *a, const float *norm, size_t h) {
+    return norm && a->head_norms ? norm + h * a->d_head : norm;
+}
+
 // One row: queries to BUF_ATTN_Q, key and value to the page of its position.
 static void prepare_row(const ch_op *op, const ch_op_attn_args *a, const ch_op_seg *s, size_t i) {
     size_t d = a->d_head, row = s->row0 + i, pos = s->pos0 + i, step = a->gated ? 2 * d : d;
     float *q = (float *)op->buf[BUF_ATTN_Q] + row * a->n_head * d;
     for (size_t h = 0; h < a->n_head; h++) {
         memcpy(q + h * d, a->q + row * a->n_head * step + h * step, d * sizeof *q);
-        norm_rope(op, a, row, a->q_norm, q + h * d);
+        norm_rope(op, a, row, head_norm(a, a->q_norm, h), q + h * d);
     }
     float *key = (float *)(s->page[pos / CH_KV_PAGE] + a->page_off) + (pos % CH_KV_PAGE) * d;
     float *value = key + a->n_head_kv * CH_KV_PAGE * d;
     for (size_t h = 0; h < a->n_head_kv; h++) {
         size_t off = h * CH_KV_PAGE * d;
         memcpy(key + off, a->k + (row * a->n_head_kv + h) * d, d * sizeof *key);
-        norm_rope(op, a, row, a->k_norm, key + off);
+        norm_rope(op, a, row, head_norm(a, a->k_norm, h), key + off);
         memcpy(value + off, a->v + (row * a->n_head_kv + h) * d, d * sizeof *value);
     }
 }

@@ -14,6 +14,7 @@ enum {
     BUF_ATTN_WORK, // attention scratch, one part per worker
     BUF_CONV,     // convolution output
     BUF_GATES,    // beta and decay per row and value head
+    BUF_DT,       // steps of state-space heads
     BUF_QK,       // normalised q and k per row and key head
     BUF_MOE,      // everything of a MoE call
     BUF_N

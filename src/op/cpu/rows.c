@@ -11,7 +11,7 @@ typedef struct rows_job {
     const float *x, *weight;
     float *xs, *y;
     size_t n_row, n;
-    float eps;
+    float eps; // or the factor of a scaling
 } rows_job;
 
 static void get_rows_worker(void *arg, int worker, int n_workers) {
@@ -83,6 +83,18 @@ static void relu2_worker(void *arg, int worker, int n_workers) {
 void ch_op_relu2(ch_op *op, size_t n_row, size_t n, float *x) {
     if (op->dry) return;
     ch_op_run(op, relu2_worker, &(rows_job){.op = op, .n_row = n_row, .n = n, .y = x}, n_row * n);
+}
+
+static void scale_worker(void *arg, int worker, int n_workers) {
+    const rows_job *j = arg;
+    size_t b, e;
+    ch_pool_split(j->n_row * j->n, 64, worker, n_workers, &b, &e);
+    for (size_t i = b; i < e; i++) j->y[i] *= j->eps;
+}
+
+void ch_op_scale(ch_op *op, float f, size_t n_row, size_t n, float *x) {
+    if (op->dry || f == 1.0f) return;
+    ch_op_run(op, scale_worker, &(rows_job){.op = op, .n_row = n_row, .n = n, .eps = f, .y = x}, n_row * n);
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------------
