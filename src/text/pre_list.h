@@ -97,7 +97,7 @@
                  "*(?:" PRE_C ")?|\\p{N}{1,3}|" PRE_PUNCT "[\\r\\n]*|" PRE_TAIL, \
                  NULL, NULL, NULL, NULL, NULL) \
     CH_PRE_GROUP(DEEPSEEK_LLM, "[\\r\\n]", "[" PRE_WS "]?[" PRE_CASED "]+", \
-                 "[" PRE_WS "]?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+", \
+                 "[" PRE_WS "]?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3001}\\x{3002}]+", \
                  "[" PRE_WS "]+\\z", PRE_CJK, "\\p{N}+") \
     CH_PRE_GROUP(DEEPSEEK_CODER, "[\\r\\n]", "[" PRE_WS "]?\\p{L}+", "[" PRE_WS "]?\\p{P}+", PRE_CJK, "\\p{N}", NULL) \
     CH_PRE_GROUP(DEEPSEEK_V3, "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+", \

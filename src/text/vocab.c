@@ -55,7 +55,17 @@ static bool is_angle_tag(const char *text, size_t n) {
 static const char *const eog_text[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
     "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>",
-    "<turn|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"};
+    "<turn|>",
+    // fill-in-the-middle: padding, next repository, next file
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>",
+    "<|file_sep|>"};
+// Fill-in-the-middle markers, which files often type as ordinary added tokens.
+static const char *const fim_text[] = {
+    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<|code_prefix|>", "<PRE>", "\xE2\x96\x81<PRE>",
+    "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<|code_suffix|>", "<SUF>", "\xE2\x96\x81<SUF>",
+    "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<|code_middle|>", "<MID>", "\xE2\x96\x81<MID>",
+    "<\xEF\xBD\x9C" "fim\xE2\x96\x81" "begin\xEF\xBD\x9C>", "<\xEF\xBD\x9C" "fim\xE2\x96\x81" "hole\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C" "fim\xE2\x96\x81" "end\xEF\xBD\x9C>"};
 static const char *const eot_text[] = {"<|eot_id|>",       "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
                                        "<|end_of_text|>", "<EOT>",      "[EOT]"};
 
@@ -67,6 +77,10 @@ static void mark_eog(ch_vocab *v) {
         if (id < 0) continue;
         v->flag[id] |= CH_VOCAB_EOG;
         v->type[id] = CH_TOKEN_CONTROL;
+    }
+    for (size_t i = 0; i < sizeof fim_text / sizeof *fim_text; i++) {
+        int32_t id = find_z(v, fim_text[i]);
+        if (id >= 0) v->type[id] = CH_TOKEN_CONTROL;
     }
     for (size_t i = 0; v->eot < 0 && i < sizeof eot_text / sizeof *eot_text; i++) v->eot = find_z(v, eot_text[i]);
     if (v->eos >= 0) v->flag[v->eos] |= CH_VOCAB_EOG;

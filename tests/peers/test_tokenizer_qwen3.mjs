@@ -45,13 +45,14 @@ try {
     writeVocab(peer.tokenizerJSON, peer.tokenizerConfig, "qwen2", vocab);
     const tokenizer = peer.fromPreTrained();
     const data = process.env.CHIMERE_TESTDATA;
-    if (data) {
-        const file = path.join(data, "vocab/ggml-vocab-qwen2.gguf");
+    for (const pre of data ? ["qwen2", "qwen35"] : []) { // both were recorded with these ids
+        const file = path.join(data, `vocab/ggml-vocab-${pre}.gguf`), own = path.join(tmp, `${pre}.gguf`);
+        writeVocab(peer.tokenizerJSON, peer.tokenizerConfig, pre, own);
         const out = fs.readFileSync(file + ".out", "utf8").split("\n").slice(0, -1);
         const texts = fs.readFileSync(file + ".inp", "utf8").split("\n__ggml_vocab_test__\n").slice(0, out.length);
         const want = out.map((l) => l.trim().split(/\s+/).filter((x) => x).map(Number));
-        compare("recorded pairs", texts, run(["tokenize", "-m", vocab, "--batch"], texts), want);
-        compare("recorded pairs back", want, run(["detokenize", "-m", vocab, "--batch"], want), texts);
+        compare(`${pre} recorded pairs`, texts, run(["tokenize", "-m", own, "--batch"], texts), want);
+        compare(`${pre} recorded pairs back`, want, run(["detokenize", "-m", own, "--batch"], want), texts);
     }
     const random = makeRandom(seed);
     const specials = peer.tokenizerJSON.added_tokens.map((t) => t.content);
