@@ -91,6 +91,7 @@ struct chimere_request {
     pthread_cond_t cond;
     bool user_owned, engine_owned;
     int in_ready; // calls of ready now running
+    bool closing; // chimere_request_close waits for callbacks to return
     bool start, progress, done, done_given;
     int32_t prompt_done;
     chimere_usage usage;

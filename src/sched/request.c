@@ -111,7 +111,7 @@ void ch_sched_finish_request(chimere_request *r, chimere_reason reason, const ch
     tell_reader(r);
     r->engine_owned = false;
     r->engine = NULL;
-    bool gone = !r->user_owned && r->in_ready == 0;
+    bool gone = !r->user_owned && !r->closing; // a closer that still waits frees it itself
     pthread_mutex_unlock(&r->lock);
     if (gone)
         free_request(r);
@@ -381,8 +381,10 @@ void chimere_request_close(chimere_request **request)
     atomic_store(&r->cancel, true);
     pthread_mutex_lock(&r->lock);
     r->user_owned = false;
+    r->closing = true;
     while (r->in_ready)
         pthread_cond_wait(&r->cond, &r->lock);
+    r->closing = false;
     bool gone = !r->engine_owned;
     if (!gone)
         ch_sched_wake(r->engine);
