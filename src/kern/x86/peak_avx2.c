@@ -5,24 +5,24 @@
 
 static uint64_t int8_avx2(uint64_t rounds, uint32_t *sink)
 {
-    const __m256i x = _mm256_set1_epi8((char)(*sink & 15)), y = _mm256_set1_epi8(1);
+    const __m256i x = _mm256_set1_epi8((char)(*sink & 15));
     const __m256i one = _mm256_set1_epi16(1);
     __m256i a0 = _mm256_set1_epi32(0), a1 = _mm256_set1_epi32(1), a2 = _mm256_set1_epi32(2),
             a3 = _mm256_set1_epi32(3), a4 = _mm256_set1_epi32(4), a5 = _mm256_set1_epi32(5),
             a6 = _mm256_set1_epi32(6), a7 = _mm256_set1_epi32(7), a8 = _mm256_set1_epi32(8),
             a9 = _mm256_set1_epi32(9);
-    // The first operand depends on the chain, or its product would be computed once only.
+    // The second operand is the chain itself, or its product would be computed once only.
     for (uint64_t r = 0; r < rounds; r++) {
-        a0 = _mm256_add_epi32(a0, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a0), y), one));
-        a1 = _mm256_add_epi32(a1, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a1), y), one));
-        a2 = _mm256_add_epi32(a2, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a2), y), one));
-        a3 = _mm256_add_epi32(a3, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a3), y), one));
-        a4 = _mm256_add_epi32(a4, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a4), y), one));
-        a5 = _mm256_add_epi32(a5, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a5), y), one));
-        a6 = _mm256_add_epi32(a6, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a6), y), one));
-        a7 = _mm256_add_epi32(a7, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a7), y), one));
-        a8 = _mm256_add_epi32(a8, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a8), y), one));
-        a9 = _mm256_add_epi32(a9, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_xor_si256(x, a9), y), one));
+        a0 = _mm256_add_epi32(a0, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a0), one));
+        a1 = _mm256_add_epi32(a1, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a1), one));
+        a2 = _mm256_add_epi32(a2, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a2), one));
+        a3 = _mm256_add_epi32(a3, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a3), one));
+        a4 = _mm256_add_epi32(a4, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a4), one));
+        a5 = _mm256_add_epi32(a5, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a5), one));
+        a6 = _mm256_add_epi32(a6, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a6), one));
+        a7 = _mm256_add_epi32(a7, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a7), one));
+        a8 = _mm256_add_epi32(a8, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a8), one));
+        a9 = _mm256_add_epi32(a9, _mm256_madd_epi16(_mm256_maddubs_epi16(x, a9), one));
     }
     a0 = _mm256_add_epi32(a0, a1);
     a0 = _mm256_add_epi32(a0, a2);
