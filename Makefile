@@ -28,9 +28,11 @@ LIBS := -lmicrohttpd -ljansson -lutf8proc -lpcre2-8 -ledit -lxxhash -lm
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '$(1) $@')
 
-# Instruction sets by file suffix; no other file may use them.
-ISA_avx2 := -mavx2 -mfma -mf16c
-ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c
+# Instruction sets by file suffix; no other file may use them. Kernels are written in the order of their sums; gcc would turn
+# integer sums into trees, or put them off, and neither then fits the registers.
+KEEP_ORDER := $(if $(filter gcc,$(CC)),-fno-tree-reassoc -fno-tree-ter)
+ISA_avx2 := -mavx2 -mfma -mf16c $(KEEP_ORDER)
+ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c $(KEEP_ORDER)
 
 SRC := $(shell find src -name '*.c' | LC_ALL=C sort)
 LIB_SRC := $(filter-out src/cmd/%,$(SRC))
@@ -76,6 +78,13 @@ $(B)/tests/%: tests/%.c $(B)/libchimere.a
 	@mkdir -p $(@D)
 	$(call say,cc)
 	$(Q)$(CC) $(CFLAGS) -Itests $< $(B)/libchimere.a $(LDFLAGS) -lcmocka $(LIBS) -o $@
+
+# The kernel tests share helpers.
+CHECKKERN := tests/checkkern/tiers.c tests/checkkern/bench.c
+$(B)/tests/checkkern/%: tests/checkkern/%.c $(CHECKKERN) $(wildcard tests/checkkern/*.h) $(B)/libchimere.a
+	@mkdir -p $(@D)
+	$(call say,cc)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -Itests $< $(CHECKKERN) $(B)/libchimere.a $(LDFLAGS) -lcmocka $(LIBS) -o $@
 
 # config=fuzz: libFuzzer programs. Every other config: the same harness over its corpus (tests/fuzz/corpus/<name>/).
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/libchimere.a

@@ -8,12 +8,14 @@
 #define CH_LIKELY(x) __builtin_expect(!!(x), 1)
 #define CH_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CH_ALIGNED(n) __attribute__((aligned(n)))
+#define CH_FORCE_INLINE static inline __attribute__((always_inline))
 #else
 #define CH_PRINTF(fmt_arg, first_arg)
 #define CH_UNUSED
 #define CH_LIKELY(x) (x)
 #define CH_UNLIKELY(x) (x)
 #define CH_ALIGNED(n) _Alignas(n)
+#define CH_FORCE_INLINE static inline
 #endif
 
 #endif

@@ -26,7 +26,7 @@ typedef struct ch_mat {
 } ch_mat;
 
 // Forms of activations a matmul can ask for. CH_ACT_F32 rows are read as they are (no packing call).
-enum { CH_ACT_F32 = 0, CH_ACT_Q8 = 1, CH_ACT_N };
+enum { CH_ACT_F32 = 0, CH_ACT_Q8 = 1, CH_ACT_Q16 = 2, CH_ACT_N };
 
 // Gated delta rule for one value head over n_tok consecutive tokens of one sequence (architectures.md 1.9, G1-G4).
 typedef struct ch_gdn_args {

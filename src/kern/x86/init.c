@@ -1,6 +1,10 @@
 // Which x86 entries stand above the reference. Plain C: runs on any x86-64.
-#include "kern/tier.h"
+#include "kern/x86/x86.h"
 
 void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
-    (void)k, (void)cpu, (void)tier;
+    if (tier < CH_TIER_AVX2 || !cpu->avx2_fma_f16c) return;
+    k->name = "avx2";
+    ch_kern_set_mat_avx2(k);
+    ch_kern_set_rows_avx2(k);
+    ch_kern_set_mixers_avx2(k);
 }

@@ -1,0 +1,362 @@
+// Row kernels and sequence mixers of every tier against the reference tier; bounds follow from the data, outputs sit between
+// guard bytes, and splitting the work (tokens, channels, query rows) must not change a bit.
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "checkkern/checkkern.h"
+#include "checkkern/weights.h"
+
+enum { GUARD = 64, FILL = 0xa5 };
+
+static uint64_t seed = 20260102;
+static const double EPS = FLT_EPSILON;
+
+static float *floats(size_t n) {
+    uint8_t *p = ch_alloc_aligned(n * sizeof(float) + GUARD, 64);
+    assert_non_null(p);
+    memset(p, FILL, n * sizeof(float) + GUARD);
+    return (float *)p;
+}
+
+static float *randoms(ch_rng *g, size_t n, float size) {
+    float *x = floats(n);
+    for (size_t i = 0; i < n; i++) x[i] = ch_rng_normal(g) * size;
+    return x;
+}
+
+static void check_guard(const float *p, size_t n) {
+    const uint8_t *b = (const uint8_t *)(p + n);
+    for (int i = 0; i < GUARD; i++) assert_int_equal(b[i], FILL);
+}
+
+static void check_near(const ch_kern *k, const char *what, double a, double b, double most) {
+    if (!(fabs(a - b) <= most) && !(isnan(a) && isnan(b)) && !(isinf(b) && a == b))
+        fail_msg("%s %s: %.9g, reference %.9g, off by %.3g, allowed %.3g", k->name, what, a, b, fabs(a - b), most);
+}
+
+// ---- rows
+
+typedef struct rows {
+    const ch_kern *k, *ref;
+    size_t n;
+    float *x, *z, *w, *a, *b; // a: tier's result, b: reference's
+} rows;
+
+static void check_rows(const rows *r, const char *what, double ulps, double floor) {
+    for (size_t i = 0; i < r->n; i++) check_near(r->k, what, r->a[i], r->b[i], ulps * EPS * fabs(r->b[i]) + floor);
+    check_guard(r->a, r->n);
+}
+
+static double max_abs(const float *x, size_t n) {
+    double m = 0;
+    for (size_t i = 0; i < n; i++) m = fmax(m, fabs(x[i]));
+    return m;
+}
+
+static void check_sums(const rows *r) {
+    double mass = 0;
+    for (size_t i = 0; i < r->n; i++) mass += fabs((double)r->x[i] * r->z[i]);
+    if (mass < 1e38)
+        check_near(r->k, "dot", r->k->dot(r->x, r->z, r->n), r->ref->dot(r->x, r->z, r->n),
+                   mass * EPS * ((double)r->n / 32 + 8) + 1e-37);
+    memcpy(r->a, r->x, r->n * sizeof(float));
+    memcpy(r->b, r->x, r->n * sizeof(float));
+    r->k->add(r->z, r->n, r->a);
+    r->ref->add(r->z, r->n, r->b);
+    check_rows(r, "add", 0, 0);
+    memcpy(r->a, r->x, r->n * sizeof(float));
+    memcpy(r->b, r->x, r->n * sizeof(float));
+    r->k->axpy(0.3f, r->z, r->n, r->a);
+    r->ref->axpy(0.3f, r->z, r->n, r->b);
+    check_rows(r, "axpy", 1, 1e-44);
+}
+
+static void check_rope(const rows *r) {
+    for (int neox = 0; neox < 2; neox++) {
+        const size_t n = r->n & ~(size_t)1;
+        float *cs = floats(n);
+        for (size_t i = 0; i < n / 2; i++) cs[2 * i] = cosf((float)i), cs[2 * i + 1] = sinf((float)i);
+        memcpy(r->a, r->x, r->n * sizeof(float));
+        memcpy(r->b, r->x, r->n * sizeof(float));
+        r->k->rope(r->a, n, cs, neox);
+        r->ref->rope(r->b, n, cs, neox);
+        check_rows(r, neox ? "rope neox" : "rope", 0, 2 * EPS * max_abs(r->x, r->n) + 3e-45);
+        ch_free(cs);
+    }
+}
+
+static void check_row_kernels(const rows *r, float size) {
+    // Below 1 / FLT_MAX a sigmoid may be 0.
+    const double big = max_abs(r->x, r->n), lost = 3e-39 * (1 + big) * (1 + max_abs(r->z, r->n));
+    r->k->rmsnorm(r->x, r->w, r->n, 1e-6f, r->a);
+    r->ref->rmsnorm(r->x, r->w, r->n, 1e-6f, r->b);
+    check_rows(r, "rmsnorm", 4, 1e-44);
+    r->k->rmsnorm(r->x, NULL, r->n, 1e-6f, r->a);
+    r->ref->rmsnorm(r->x, NULL, r->n, 1e-6f, r->b);
+    check_rows(r, "rmsnorm without weights", 4, 1e-44);
+    r->k->l2norm(r->x, r->n, 1e-12f, 0.125f, r->a);
+    r->ref->l2norm(r->x, r->n, 1e-12f, 0.125f, r->b);
+    check_rows(r, "l2norm", 4, 1e-44);
+    memcpy(r->a, r->x, r->n * sizeof(float));
+    r->k->l2norm(r->a, r->n, 1e-12f, 0.125f, r->a);
+    check_rows(r, "l2norm in place", 4, 1e-44);
+    if (size < 1e15f) { // products stay finite
+        r->k->swiglu(r->x, r->z, r->n, r->a);
+        r->ref->swiglu(r->x, r->z, r->n, r->b);
+        check_rows(r, "swiglu", 6, lost);
+        r->k->silu_mul(r->x, r->z, r->n, r->a);
+        r->ref->silu_mul(r->x, r->z, r->n, r->b);
+        check_rows(r, "silu_mul", 6, lost);
+    }
+    r->k->sigmoid_mul(r->x, r->z, r->n, r->a);
+    r->ref->sigmoid_mul(r->x, r->z, r->n, r->b);
+    check_rows(r, "sigmoid_mul", 6, lost);
+    check_sums(r);
+    check_rope(r);
+    memcpy(r->a, r->x, r->n * sizeof(float));
+    memcpy(r->b, r->x, r->n * sizeof(float));
+    r->k->softmax(r->a, r->n);
+    r->ref->softmax(r->b, r->n);
+    check_rows(r, "softmax", (double)r->n / 8 + 8 + 2 * fmin(big, 120), 1e-38);
+}
+
+static void test_rows(void **state) {
+    static const float sizes[] = {1.0f, 30.0f, 1e-20f, 1e-41f, 1e18f, 0.0f};
+    const checkkern_tiers *tiers = *state;
+    ch_rng g;
+    ch_rng_seed(&g, seed);
+    for (int i = 1; i < tiers->n; i++)
+        for (size_t n = 1; n <= 1030; n += n < 40 ? 1 : 165)
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+                rows r = {&tiers->k[i], &tiers->k[0], n, NULL, NULL, NULL, NULL, NULL};
+                r.x = randoms(&g, n, sizes[s]), r.z = randoms(&g, n, sizes[s]), r.w = randoms(&g, n, 1.0f);
+                r.a = floats(n), r.b = floats(n);
+                check_row_kernels(&r, sizes[s]);
+                check_guard(r.x, n);
+                ch_free(r.x), ch_free(r.z), ch_free(r.w), ch_free(r.a), ch_free(r.b);
+            }
+}
+
+static void test_sigmoid_points(void **state) {
+    const checkkern_tiers *tiers = *state;
+    for (int i = 0; i < tiers->n; i++) {
+        const float z[9] = {0, -0.0f, 1000, -1000, 88, -88, INFINITY, -INFINITY, NAN};
+        float x[9], y[9];
+        for (int j = 0; j < 9; j++) x[j] = 1;
+        tiers->k[i].sigmoid_mul(x, z, 9, y);
+        assert_true(y[0] == 0.5f && y[1] == 0.5f && y[2] == 1 && y[3] == 0 && y[4] == 1 && y[6] == 1 && y[7] == 0);
+        assert_true(y[5] > 0 && y[5] < 1e-37f && isnan(y[8]));
+    }
+}
+
+// ---- convolution
+
+typedef struct conv_case {
+    size_t n_tok, n_tap, n_ch;
+    bool bias, silu;
+} conv_case;
+
+static void run_conv(const ch_kern *k, const conv_case *c, const float *x, const float *w, const float *bias, float *state,
+                     float *y, size_t cut_tok, size_t cut_ch) {
+    ch_conv_args a = {.n_tap = c->n_tap, .ld_x = c->n_ch + 2, .w = w, .bias = bias, .n_channel = c->n_ch, .state = state,
+                      .ld_y = c->n_ch + 1, .silu = c->silu};
+    for (int part = 0; part < 2; part++)
+        for (int side = 0; side < 2; side++) {
+            const size_t t0 = part ? cut_tok : 0;
+            a.n_tok = part ? c->n_tok - cut_tok : cut_tok;
+            a.c0 = side ? cut_ch : 0;
+            a.c1 = side ? c->n_ch : cut_ch;
+            a.x = x + t0 * a.ld_x;
+            a.y = y + t0 * a.ld_y;
+            k->conv(&a);
+        }
+}
+
+static void check_conv(const ch_kern *k, const ch_kern *ref, ch_rng *g, const conv_case *c) {
+    const size_t n_x = c->n_tok * (c->n_ch + 2), n_y = c->n_tok * (c->n_ch + 1), n_state = (c->n_tap - 1) * c->n_ch;
+    float *x = randoms(g, n_x, 1), *w = randoms(g, c->n_tap * c->n_ch, 1), *b = randoms(g, c->n_ch, 1);
+    float *s0 = randoms(g, n_state, 1), *s1 = floats(n_state), *s2 = floats(n_state), *bias = c->bias ? b : NULL;
+    float *y0 = floats(n_y), *y1 = floats(n_y), *y2 = floats(n_y);
+    memcpy(s1, s0, n_state * sizeof *s0);
+    memcpy(s2, s0, n_state * sizeof *s0);
+    run_conv(ref, c, x, w, bias, s0, y0, c->n_tok, c->n_ch);
+    run_conv(k, c, x, w, bias, s1, y1, c->n_tok, c->n_ch);
+    run_conv(k, c, x, w, bias, s2, y2, c->n_tok / 2, c->n_ch / 3);
+    for (size_t t = 0; t < c->n_tok; t++)
+        for (size_t i = 0; i < c->n_ch; i++) {
+            const size_t at = t * (c->n_ch + 1) + i;
+            check_near(k, "conv", y1[at], y0[at], EPS * 8 * (double)(c->n_tap + 2) * (1 + fabs(y0[at])));
+        }
+    assert_memory_equal(s0, s1, n_state * sizeof *s0);
+    assert_memory_equal(s2, s1, n_state * sizeof *s0);
+    assert_memory_equal(y2, y1, n_y * sizeof *y1);
+    check_guard(y1, n_y);
+    check_guard(s1, n_state);
+    ch_free(x), ch_free(w), ch_free(b), ch_free(s0), ch_free(s1), ch_free(s2), ch_free(y0), ch_free(y1), ch_free(y2);
+}
+
+static void test_conv(void **state) {
+    const checkkern_tiers *tiers = *state;
+    ch_rng g;
+    ch_rng_seed(&g, seed);
+    for (int i = 1; i < tiers->n; i++)
+        for (size_t tap = 1; tap <= 5; tap++)
+            for (size_t tok = 1; tok <= 9; tok++)
+                for (size_t ch = 1; ch <= 40; ch += 13) {
+                    const conv_case c = {tok, tap, ch, tok % 2, tap % 2};
+                    check_conv(&tiers->k[i], &tiers->k[0], &g, &c);
+                }
+}
+
+// ---- gated delta rule
+
+static void run_gdn(const ch_kern *k, ch_gdn_args a, size_t cut) {
+    const size_t n = a.n_tok;
+    a.n_tok = cut;
+    k->gdn(&a);
+    a.n_tok = n - cut;
+    a.q += cut * a.ld_qk, a.k += cut * a.ld_qk, a.v += cut * a.ld_v;
+    a.beta += cut * a.ld_bg, a.g += cut * a.ld_bg, a.out += cut * a.ld_out;
+    k->gdn(&a);
+}
+
+static void check_gdn(const ch_kern *k, const ch_kern *ref, ch_rng *g, size_t n_tok, size_t d_k, size_t d_v) {
+    ch_gdn_args a = {.n_tok = n_tok, .d_k = d_k, .d_v = d_v, .ld_qk = d_k + 1, .ld_v = d_v + 2, .ld_bg = 3, .ld_out = d_v + 1};
+    float *q = randoms(g, n_tok * a.ld_qk, 1), *key = randoms(g, n_tok * a.ld_qk, 1), *v = randoms(g, n_tok * a.ld_v, 1);
+    float *beta = floats(n_tok * 3), *decay = floats(n_tok * 3), *s[3], *out[3];
+    const size_t n_out = n_tok * a.ld_out;
+    for (size_t t = 0; t < n_tok; t++) {
+        beta[3 * t] = (float)ch_rng_f64(g);
+        decay[3 * t] = t % 5 == 4 ? -200.0f : -(float)ch_rng_f64(g);
+        ref->l2norm(key + t * a.ld_qk, d_k, 1e-6f, 1, key + t * a.ld_qk);
+        ref->l2norm(q + t * a.ld_qk, d_k, 1e-6f, 1 / sqrtf((float)d_k), q + t * a.ld_qk);
+    }
+    a.q = q, a.k = key, a.v = v, a.beta = beta, a.g = decay;
+    s[0] = randoms(g, d_k * d_v, 1);
+    for (int i = 0; i < 3; i++) {
+        if (i) s[i] = floats(d_k * d_v), memcpy(s[i], s[0], d_k * d_v * sizeof(float));
+        out[i] = floats(n_out);
+    }
+    for (int i = 0; i < 3; i++) {
+        a.state = s[i], a.out = out[i];
+        run_gdn(i ? k : ref, a, i == 2 ? n_tok / 2 : n_tok);
+    }
+    // |k| = 1: a product with the state sums d_k terms of at most |S|; beta < 1 keeps the state from growing past |S| + |v|.
+    const double size = 6 * sqrt((double)d_k) + 6, most = EPS * ((double)d_k / 8 + 12) * size * (double)n_tok;
+    for (size_t t = 0; t < n_tok; t++)
+        for (size_t j = 0; j < d_v; j++)
+            check_near(k, "gdn output", out[1][t * a.ld_out + j], out[0][t * a.ld_out + j], most);
+    for (size_t i = 0; i < d_k * d_v; i++) check_near(k, "gdn state", s[1][i], s[0][i], most);
+    assert_memory_equal(s[1], s[2], d_k * d_v * sizeof(float));
+    assert_memory_equal(out[1], out[2], n_out * sizeof(float));
+    check_guard(out[1], n_out);
+    check_guard(s[1], d_k * d_v);
+    for (int i = 0; i < 3; i++) ch_free(s[i]), ch_free(out[i]);
+    ch_free(q), ch_free(key), ch_free(v), ch_free(beta), ch_free(decay);
+}
+
+static void test_gdn(void **state) {
+    static const size_t dims[] = {1, 7, 16, 33, 64, 100, 128, 256};
+    const checkkern_tiers *tiers = *state;
+    ch_rng g;
+    ch_rng_seed(&g, seed);
+    for (int i = 1; i < tiers->n; i++)
+        for (size_t a = 0; a < 8; a++)
+            for (size_t b = 0; b < 8; b += 1 + a % 3)
+                for (size_t n = 1; n <= 40; n += 13) check_gdn(&tiers->k[i], &tiers->k[0], &g, n, dims[a], dims[b]);
+}
+
+// ---- attention
+
+typedef struct attn_case {
+    size_t n_tok, n_q, d_k, d_v, pos0;
+} attn_case;
+
+static void run_attn(const ch_kern *k, ch_attn_args a, size_t step, float *out) {
+    const size_t n = a.n_tok, pos0 = a.pos0;
+    const float *q = a.q;
+    for (size_t t = 0; t < n; t += step) {
+        a.n_tok = n - t < step ? n - t : step;
+        a.pos0 = pos0 + t;
+        a.q = q + t * a.ld_q;
+        a.out = out + t * a.ld_out;
+        const size_t n_scratch = k->attn_scratch(a.n_tok, a.n_q, a.d_v);
+        a.scratch = floats(n_scratch);
+        k->attn(&a);
+        check_guard(a.scratch, n_scratch);
+        ch_free(a.scratch);
+    }
+}
+
+static void check_attn(const ch_kern *k, const ch_kern *ref, ch_rng *g, const attn_case *c, float size) {
+    const size_t n_pos = c->pos0 + c->n_tok, n_page = (n_pos + CH_KV_PAGE - 1) / CH_KV_PAGE;
+    const size_t k_ld = c->d_k + 3, v_ld = c->d_v + 1, page_floats = CH_KV_PAGE * (k_ld + v_ld);
+    float *kv = randoms(g, n_page * page_floats, 1);
+    const uint8_t **page = ch_alloc_array(n_page, sizeof *page);
+    for (size_t i = 0; i < n_page; i++) page[i] = (const uint8_t *)(kv + (n_page - 1 - i) * page_floats);
+    // What lies past the last position must not matter.
+    for (size_t p = n_pos; p < n_page * CH_KV_PAGE; p++) {
+        float *base = (float *)(uintptr_t)page[n_page - 1];
+        for (size_t i = 0; i < c->d_k; i++) base[p % CH_KV_PAGE * k_ld + i] = NAN;
+        for (size_t i = 0; i < c->d_v; i++) base[CH_KV_PAGE * k_ld + p % CH_KV_PAGE * v_ld + i] = NAN;
+    }
+    ch_attn_args a = {.n_tok = c->n_tok, .n_q = c->n_q, .d_k = c->d_k, .d_v = c->d_v, .pos0 = c->pos0, .page = page,
+                      .v_off = CH_KV_PAGE * k_ld * sizeof(float), .k_ld = k_ld, .v_ld = v_ld,
+                      .scale = size / sqrtf((float)c->d_k), .ld_q = c->n_q * c->d_k + 2, .ld_out = c->n_q * c->d_v + 1};
+    float *q = randoms(g, c->n_tok * a.ld_q, 1), *out[4];
+    a.q = q;
+    const size_t n_out = c->n_tok * a.ld_out;
+    for (int i = 0; i < 4; i++) {
+        out[i] = floats(n_out);
+        run_attn(i ? k : ref, a, i < 2 ? c->n_tok : i == 2 ? 1 : 3, out[i]);
+    }
+    // A score is off by about its magnitude sum (below 6 * scale * d_k) times the roundings of d_k / 8 terms; weights by as
+    // much, relatively; values are below 6.
+    const double score = 6 * a.scale * (double)c->d_k * EPS * ((double)c->d_k / 8 + 8);
+    const double most = 6 * (2 * score + EPS * ((double)n_pos / 8 + 16));
+    for (size_t t = 0; t < c->n_tok; t++)
+        for (size_t i = 0; i < c->n_q * c->d_v; i++)
+            check_near(k, "attention", out[1][t * a.ld_out + i], out[0][t * a.ld_out + i], most);
+    assert_memory_equal(out[1], out[2], n_out * sizeof(float));
+    assert_memory_equal(out[1], out[3], n_out * sizeof(float));
+    check_guard(out[1], n_out);
+    for (int i = 0; i < 4; i++) ch_free(out[i]);
+    ch_free(q), ch_free(page), ch_free(kv);
+}
+
+static void test_attn(void **state) {
+    static const attn_case cases[] = {
+        {1, 1, 16, 16, 0},    {1, 1, 64, 64, 63},   {1, 4, 128, 128, 200}, {1, 8, 256, 256, 130}, {5, 1, 33, 20, 60},
+        {7, 3, 64, 48, 100},  {20, 2, 40, 7, 0},    {70, 6, 32, 32, 10},   {9, 5, 1, 1, 125},     {64, 1, 24, 64, 64},
+        {3, 16, 128, 64, 300}};
+    const checkkern_tiers *tiers = *state;
+    ch_rng g;
+    ch_rng_seed(&g, seed);
+    for (int i = 1; i < tiers->n; i++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            check_attn(&tiers->k[i], &tiers->k[0], &g, &cases[c], 1);
+            check_attn(&tiers->k[i], &tiers->k[0], &g, &cases[c], 20); // one position takes nearly all the weight
+            check_attn(&tiers->k[i], &tiers->k[0], &g, &cases[c], 0);
+        }
+}
+
+int main(int argc, char **argv) {
+    checkkern_tiers tiers;
+    for (int i = 1; i + 1 < argc; i++)
+        if (!strcmp(argv[i], "--seed")) seed = strtoull(argv[i + 1], NULL, 10);
+    checkkern_init(&tiers);
+    print_message("seed %llu, tiers:", (unsigned long long)seed);
+    for (int i = 0; i < tiers.n; i++) print_message(" %s", tiers.k[i].name);
+    print_message("\n");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_rows, &tiers), cmocka_unit_test_prestate(test_sigmoid_points, &tiers),
+        cmocka_unit_test_prestate(test_conv, &tiers), cmocka_unit_test_prestate(test_gdn, &tiers),
+        cmocka_unit_test_prestate(test_attn, &tiers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
