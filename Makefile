@@ -73,7 +73,7 @@ $(B)/%.o: %.c
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 
 # A test is one program: tests/<folder>/test_<name>.c, with cmocka; it may call any outward header.
-tests: $(UNIT_BIN)
+tests: $(UNIT_BIN) $(B)/tests/peers/widen_model
 $(B)/tests/%: tests/%.c $(B)/libchimere.a
 	@mkdir -p $(@D)
 	$(call say,cc)

@@ -1,0 +1,118 @@
+// Our forward passes against the reference engine, every position of 200-token prompts. time limit: 600 s
+//   node test_reference.mjs [PART_OF_A_NAME...]
+//
+// F32 weights, random models of every architecture: with F32 keys and values in the reference both compute the same thing up
+// to rounding. Its usual f16 cache alone moves log-probabilities by about 1e-3 (hybrids) to 1e-2 (attention in every layer).
+//
+// Narrow weights: the reference rounds activations to f16 or 8 bits there, which moves random models more than any fault we
+// look for. So our exact tier is held against the reference on the same weights widened to F32, and our fast tier may
+// be no further from that than twice the reference's own rounding.
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {compareScores, formatResult, readScores} from "./compare_logits.mjs";
+import {exactCases, N_VOCAB, randomTokens, runChimere, runProgram, synthArgs, typeCases, widenModel} from "./cases.mjs";
+import {hasPeer} from "./load_peer.mjs";
+
+if (!hasPeer("node-llama-cpp")) {
+    console.log("node-llama-cpp is not installed (npm ci --ignore-scripts in tests/peers)");
+    process.exit(77);
+}
+if (parseInt(process.versions.node) < 20) {
+    console.log(`the reference engine needs node 20, this is ${process.versions.node}`);
+    process.exit(77);
+}
+const {openReference, runJob} = await import("./ref_logits.mjs");
+
+const N_POS = 200;
+const MAX_DIFF = 5e-4;       // log-probability, where p > e^-15; measured: below 1e-4
+const MAX_DIFF_F16KV = {llama: 2e-2, qwen35: 2e-3, qwen35moe: 2e-3, qwen3next: 2e-3};
+const MAX_KL = 1e-3;
+const dir = fs.mkdtempSync(path.join(process.env.CHIMERE_TMP ?? os.tmpdir(), "ref-"));
+const file = path.join(dir, "model.gguf"), wide = path.join(dir, "wide.gguf"), out = path.join(dir, "ours.f32");
+const wanted = process.argv.slice(2);
+const engine = await openReference();
+let passed = 0, failed = 0;
+
+function ours(model, tokens, extra = []) {
+    runChimere(["logits", "-m", model, "--tokens", tokens.join(","), "--all", "-o", out, ...extra]);
+    return readScores(out);
+}
+
+async function theirs(model, tokens, kv, n_vocab) {
+    return (await runJob(engine, {model, tokens, kv, n_vocab})).logprobs;
+}
+
+function sameTop(r) {
+    return r.top1 + r.ties === r.nPos;
+}
+
+// Runs one check; it gives [good, text] lines.
+async function check(name, body) {
+    if (wanted.length > 0 && !wanted.some((w) => name.includes(w))) return;
+    let lines;
+    try {
+        lines = await body();
+    } catch (error) {
+        lines = [[false, error.message]];
+    }
+    const good = lines.every(([g]) => g);
+    console.log(`${good ? "ok  " : "FAIL"} ${name}`);
+    for (const [g, text] of lines) console.log(`       ${g ? "" : "HERE "}${text}`);
+    if (good) passed++;
+    else failed++;
+}
+
+for (const c of exactCases)
+    await check(c.name, async () => {
+        runChimere(synthArgs(c, file));
+        const tokens = randomTokens(c.seed, N_POS, N_VOCAB), mine = ours(file, tokens);
+        const f32 = compareScores(await theirs(file, tokens, "F32", N_VOCAB), mine, N_VOCAB);
+        const f16 = compareScores(await theirs(file, tokens, "F16", N_VOCAB), mine, N_VOCAB);
+        return [
+            [f32.maxLikely <= MAX_DIFF && sameTop(f32), `F32 cache: ${formatResult(f32)}`],
+            [f16.maxLikely <= MAX_DIFF_F16KV[c.arch] && sameTop(f16), `f16 cache: ${formatResult(f16)}`]
+        ];
+    });
+
+async function checkNarrow(tokens, n_vocab) {
+    runProgram(widenModel, [file, wide]);
+    const exact = await theirs(wide, tokens, "F32", n_vocab);
+    const rounding = compareScores(exact, await theirs(file, tokens, "F16", n_vocab), n_vocab);
+    const ref = compareScores(exact, ours(file, tokens, ["--tier", "ref"]), n_vocab);
+    const best = compareScores(exact, ours(file, tokens), n_vocab);
+    return [
+        [ref.maxLikely <= MAX_DIFF && ref.kl < MAX_KL && sameTop(ref), `ref tier:  ${formatResult(ref)}`],
+        [best.kl < Math.max(MAX_KL, 2 * rounding.kl), `best tier: ${formatResult(best)}`],
+        [true, `rounding of the reference itself: ${formatResult(rounding)}`]
+    ];
+}
+
+for (const c of typeCases)
+    await check(c.name, async () => {
+        runChimere(synthArgs(c, file));
+        return await checkNarrow(randomTokens(c.seed, N_POS, N_VOCAB), N_VOCAB);
+    });
+
+// The trained model, on the longest prompts of its evaluation.
+if (process.env.CHIMERE_TESTDATA) {
+    const models = path.join(process.env.CHIMERE_TESTDATA, "models");
+    const items = JSON.parse(fs.readFileSync(path.join(models, "mini-eval.json"), "utf8"))
+        .sort((a, b) => b.prompt_tokens.length - a.prompt_tokens.length).slice(0, 2);
+    for (const type of ["f16", "q8_0"])
+        for (const [i, item] of items.entries())
+            await check(`mini-${type}-${i}`, async () => {
+                fs.copyFileSync(path.join(models, `mini-qwen35moe-${type}.gguf`), file);
+                fs.chmodSync(file, 0o644);
+                const tokens = [...item.prompt_tokens, ...item.tokens], n_vocab = 2048;
+                const lines = await checkNarrow(tokens, n_vocab);
+                const direct = compareScores(await theirs(file, tokens, "F16", n_vocab), ours(file, tokens), n_vocab);
+                lines.push([direct.kl < MAX_KL, `best tier against the reference as it runs: ${formatResult(direct)}`]);
+                return lines;
+            });
+}
+
+await engine.dispose();
+fs.rmSync(dir, {recursive: true, force: true});
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 || passed === 0 ? 1 : 0);
