@@ -1,5 +1,11 @@
 // Architectures: the name in general.architecture, and the ch_arch that handles it (arch/<family>.c). No include guard.
 CH_ARCH_ROW(ch_arch_llama)
+CH_ARCH_ROW(ch_arch_qwen2)
+CH_ARCH_ROW(ch_arch_qwen2moe)
+CH_ARCH_ROW(ch_arch_qwen3)
+CH_ARCH_ROW(ch_arch_qwen3moe)
+CH_ARCH_ROW(ch_arch_granite)
+CH_ARCH_ROW(ch_arch_granitemoe)
 CH_ARCH_ROW(ch_arch_qwen35)
 CH_ARCH_ROW(ch_arch_qwen35moe)
 CH_ARCH_ROW(ch_arch_qwen3next)

@@ -62,23 +62,11 @@ static int read_layer_kinds(ch_model *m, uint32_t n_layer, uint32_t *recurrent, 
 // ---- mixers ---------------------------------------------------------------------------------------------------------------
 static int bind_attention(ch_model *m, const qwen35 *a, ch_attn *b, uint32_t i, uint32_t n_head_kv, ch_error *e) {
     const ch_hparams *hp = &a->hp;
-    size_t d = hp->n_embd, n_q = (size_t)hp->n_head * hp->d_head, n_kv = (size_t)n_head_kv * hp->d_head;
-    int rc;
-    if (!n_head_kv || hp->n_head % n_head_kv)
-        return ch_error_set(e, CH_ERANGE, "layer %u: head_count %u is no multiple of head_count_kv %u", i, hp->n_head, n_head_kv);
     *b = (ch_attn){.n_head = hp->n_head, .n_head_kv = n_head_kv, .d_head = hp->d_head, .n_rot = a->rope.n_rot, .gated = true,
                    .neox = a->rope.neox, .eps = hp->eps, .scale = hp->attn_scale};
-    if ((rc = ch_model_bind_mat(m, &b->q, d, 2 * n_q, 1, 0, e, "blk.%u.attn_q", i)) ||
-        (rc = ch_model_bind_mat(m, &b->k, d, n_kv, 1, 0, e, "blk.%u.attn_k", i)) ||
-        (rc = ch_model_bind_mat(m, &b->v, d, n_kv, 1, 0, e, "blk.%u.attn_v", i)) ||
-        (rc = ch_model_bind_mat(m, &b->o, n_q, d, 1, 0, e, "blk.%u.attn_output", i)) ||
-        (rc = ch_model_bind_vec(m, &b->q_norm, hp->d_head, 0, e, "blk.%u.attn_q_norm.weight", i)) ||
-        (rc = ch_model_bind_vec(m, &b->k_norm, hp->d_head, 0, e, "blk.%u.attn_k_norm.weight", i)))
-        return rc;
-    ch_block_attn_place(b, ch_model_layout(m));
-    ch_layer_info *info = ch_model_layer(m, i);
-    info->mixer = "attention", info->kv_bytes_per_token = ch_op_attn_kv_bytes(n_head_kv, hp->d_head);
-    return CH_OK;
+    int rc = ch_model_bind_attn(m, b, hp->n_embd, i, e);
+    if (rc || (rc = ch_model_bind_vec(m, &b->q_norm, hp->d_head, 0, e, "blk.%u.attn_q_norm.weight", i))) return rc;
+    return ch_model_bind_vec(m, &b->k_norm, hp->d_head, 0, e, "blk.%u.attn_k_norm.weight", i);
 }
 
 // Legacy ssm_in: per key head d q rows, d k rows, r*d v rows, r*d z rows. Taken apart into qkv and z by rows.

@@ -11,6 +11,7 @@ void *ch_model_alloc(ch_model *m, size_t n, size_t size) {
     return ch_mul_size(n, size, &bytes) ? ch_arena_alloc(m->arena, bytes) : NULL;
 }
 
+const char *ch_model_arch(const ch_model *m) { return m->arch->name; }
 ch_layout *ch_model_layout(ch_model *m) { return &m->layout; }
 ch_layer_info *ch_model_layer(ch_model *m, size_t i) { return i < (size_t)m->info.n_layer ? &m->layer[i] : NULL; }
 
@@ -185,4 +186,29 @@ int ch_model_bind_rows(ch_model *m, ch_weight *w, const ch_gguf_tensor *t, const
     *w = (ch_weight){.name = t->name, .type = t->type, .n_in = t->ne[0], .n_out = n_row, .n_mat = 1, .raw = copy,
                      .raw_bytes = total};
     return keep_weight(m, w, e);
+}
+
+int ch_model_bind_attn(ch_model *m, ch_attn *b, size_t n_embd, uint32_t layer, ch_error *e) {
+    size_t n_q = b->n_head * b->d_head, n_kv = b->n_head_kv * b->d_head, rows_q = b->gated ? 2 * n_q : n_q;
+    if (!b->n_head_kv || b->n_head % b->n_head_kv)
+        return ch_error_set(e, CH_ERANGE, "%s: layer %u: head_count %zu is no multiple of head_count_kv %zu", ch_gguf_path(m->gguf),
+                            layer, b->n_head, b->n_head_kv);
+    ch_bind_part q = {n_embd, rows_q + 2 * n_kv, 0, rows_q, CH_BIND_OPTIONAL}, k = {n_embd, rows_q + 2 * n_kv, rows_q, n_kv, 0};
+    ch_bind_part v = {n_embd, rows_q + 2 * n_kv, rows_q + n_kv, n_kv, 0};
+    int rc = ch_model_bind_part(m, &b->q, &q, e, "blk.%u.attn_qkv", layer);
+    if (rc) return rc;
+    if (b->q.type) {
+        if ((rc = ch_model_bind_part(m, &b->k, &k, e, "blk.%u.attn_qkv", layer)) ||
+            (rc = ch_model_bind_part(m, &b->v, &v, e, "blk.%u.attn_qkv", layer)))
+            return rc;
+    } else if ((rc = ch_model_bind_mat(m, &b->q, n_embd, rows_q, 1, 0, e, "blk.%u.attn_q", layer)) ||
+               (rc = ch_model_bind_mat(m, &b->k, n_embd, n_kv, 1, 0, e, "blk.%u.attn_k", layer)) ||
+               (rc = ch_model_bind_mat(m, &b->v, n_embd, n_kv, 1, 0, e, "blk.%u.attn_v", layer))) {
+        return rc;
+    }
+    if ((rc = ch_model_bind_mat(m, &b->o, n_q, n_embd, 1, 0, e, "blk.%u.attn_output", layer))) return rc;
+    ch_block_attn_place(b, &m->layout);
+    ch_layer_info *info = ch_model_layer(m, layer);
+    info->mixer = "attention", info->kv_bytes_per_token = ch_op_attn_kv_bytes(b->n_head_kv, b->d_head);
+    return CH_OK;
 }

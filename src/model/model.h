@@ -84,6 +84,7 @@ typedef struct ch_arch {
     void (*forward)(const void *data, ch_step *st, float *logits);
 } ch_arch;
 const ch_arch *ch_arch_at(size_t i); // NULL past the end
+const char *ch_model_arch(const ch_model *m); // general.architecture
 
 // Hyper-parameters every family reads alike (architectures.md 1.11), checked against sane ranges.
 typedef struct ch_hparams {
@@ -124,6 +125,9 @@ int ch_model_bind_rows(ch_model *m, ch_weight *w, const ch_gguf_tensor *t, const
 // Binds a tensor of n values under its full name as f32. Optional and absent: *v NULL.
 int ch_model_bind_vec(ch_model *m, const float **v, size_t n, unsigned flags, ch_error *e, const char *fmt, ...)
     CH_PRINTF(6, 7);
+// The projections of a layer's attention: attn_q, attn_k, attn_v (or one attn_qkv) and attn_output, from the sizes already set
+// in b; places its keys and values and fills the layer's row. Norms of q and k are the caller's.
+int ch_model_bind_attn(ch_model *m, ch_attn *b, size_t n_embd, uint32_t layer, ch_error *e);
 // Weights of a depthwise convolution: [n_channel][n_tap] values under the full name, unit dimensions anywhere.
 int ch_model_bind_conv(ch_model *m, const float **v, size_t n_tap, size_t n_channel, ch_error *e, const char *fmt, ...)
     CH_PRINTF(6, 7);
