@@ -275,7 +275,8 @@ typedef struct chimere_event {
 // Waits for the next event: timeout_ms < 0 for ever, 0 not at all. Returns 1 with *ev filled, 0 at the timeout, and
 // CHIMERE_ESTATE after DONE was given. What *ev points to lives until the next call on this request.
 int chimere_request_next(chimere_request *request, int64_t timeout_ms, chimere_event *ev);
-// Reads to the end. The whole texts and tokens are in *ev (kind DONE). Returns as chimere_request_next.
+// Reads to the end. *ev (kind DONE) then has all texts and tokens that were not read before. Returns as
+// chimere_request_next.
 int chimere_request_wait(chimere_request *request, int64_t timeout_ms, chimere_event *ev);
 // Asks for a stop: queued requests end at once, running ones within one step. DONE still comes.
 void chimere_request_cancel(chimere_request *request);

@@ -90,8 +90,8 @@ struct chimere_request {
     pthread_mutex_t lock;
     pthread_cond_t cond;
     bool user_owned, engine_owned;
+    bool closing; // chimere_request_close waits for callbacks to return: no new ones
     int in_ready; // calls of ready now running
-    bool closing; // chimere_request_close waits for callbacks to return
     bool start, progress, done, done_given;
     int32_t prompt_done;
     chimere_usage usage;

@@ -34,7 +34,7 @@ bool ch_sched_expired(const chimere_request *r, uint64_t now)
 static void tell_reader(chimere_request *r)
 {
     pthread_cond_broadcast(&r->cond);
-    if (!r->p.ready || !r->user_owned)
+    if (!r->p.ready || r->closing)
         return;
     r->in_ready++;
     pthread_mutex_unlock(&r->lock);
@@ -111,7 +111,7 @@ void ch_sched_finish_request(chimere_request *r, chimere_reason reason, const ch
     tell_reader(r);
     r->engine_owned = false;
     r->engine = NULL;
-    bool gone = !r->user_owned && !r->closing; // a closer that still waits frees it itself
+    bool gone = !r->user_owned;
     pthread_mutex_unlock(&r->lock);
     if (gone)
         free_request(r);
@@ -380,11 +380,10 @@ void chimere_request_close(chimere_request **request)
     *request = NULL;
     atomic_store(&r->cancel, true);
     pthread_mutex_lock(&r->lock);
-    r->user_owned = false;
     r->closing = true;
     while (r->in_ready)
         pthread_cond_wait(&r->cond, &r->lock);
-    r->closing = false;
+    r->user_owned = false; // only now: the engine frees what neither side owns
     bool gone = !r->engine_owned;
     if (!gone)
         ch_sched_wake(r->engine);
