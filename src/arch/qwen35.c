@@ -92,19 +92,8 @@ static int bind_legacy_in(ch_model *m, const qwen35 *a, ch_gdn *b, const ch_gguf
     return rc ? rc : ch_model_bind_rows(m, &b->z, t, z, vd, e);
 }
 
-// The file keeps conv weights per channel [n_channel][n_tap]; the kernels want tap after tap.
-static int transpose_conv(ch_model *m, ch_gdn *b, const float *w, size_t n_channel, ch_error *e) {
-    float *t = ch_model_alloc(m, n_channel * b->n_tap, sizeof *t);
-    if (!t) return ch_error_set(e, CH_ENOMEM, "no memory");
-    for (size_t c = 0; c < n_channel; c++)
-        for (size_t k = 0; k < b->n_tap; k++) t[k * n_channel + c] = w[c * b->n_tap + k];
-    b->conv_w = t;
-    return CH_OK;
-}
-
 static int bind_delta(ch_model *m, const qwen35 *a, ch_gdn *b, uint32_t i, ch_error *e) {
     size_t d = a->hp.n_embd, kd = (size_t)a->n_head_k * a->d_state, vd = (size_t)a->n_head_v * a->d_state;
-    const float *conv = NULL;
     int rc;
     *b = (ch_gdn){.n_head_k = a->n_head_k, .n_head_v = a->n_head_v, .d_k = a->d_state, .d_v = a->d_state, .n_tap = a->n_tap,
                   .tiled = a->tiled, .eps = a->hp.eps};
@@ -123,8 +112,7 @@ static int bind_delta(ch_model *m, const qwen35 *a, ch_gdn *b, uint32_t i, ch_er
         (rc = ch_model_bind_vec(m, &b->dt_bias, a->n_head_v, 0, e, "blk.%u.ssm_dt.bias", i)) ||
         (rc = ch_model_bind_vec(m, &b->norm, a->d_state, 0, e, "blk.%u.ssm_norm.weight", i)) ||
         (rc = ch_model_bind_mat(m, &b->out, vd, d, 1, 0, e, "blk.%u.ssm_out", i)) ||
-        (rc = ch_model_bind_conv(m, &conv, a->n_tap, 2 * kd + vd, e, "blk.%u.ssm_conv1d.weight", i)) ||
-        (rc = transpose_conv(m, b, conv, 2 * kd + vd, e)))
+        (rc = ch_model_bind_conv(m, &b->conv_w, a->n_tap, 2 * kd + vd, e, "blk.%u.ssm_conv1d.weight", i)))
         return rc;
     for (uint32_t h = 0; h < a->n_head_v; h++)
         if (!(b->a[h] <= 0))

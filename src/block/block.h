@@ -104,6 +104,16 @@ size_t ch_block_ssm2_state_bytes(const ch_ssm2 *b);
 void ch_block_ssm2_place(ch_ssm2 *b, ch_layout *l);
 void ch_block_ssm2(const ch_ssm2 *b, ch_step *st, int layer, const float *h, float *y);
 
+// ---- short gated convolution (architectures.md 2.10, L2) ---------------------------------------------------------------------
+typedef struct ch_shortconv {
+    size_t n_channel, n_tap;
+    ch_weight b, c, u, out; // [n_channel][n_embd] thrice, [n_embd][n_channel]
+    const float *conv_w;    // [n_tap][n_channel]
+    size_t slab_off;
+} ch_shortconv;
+void ch_block_shortconv_place(ch_shortconv *b, ch_layout *l);
+void ch_block_shortconv(const ch_shortconv *b, ch_step *st, int layer, const float *h, float *y);
+
 // ---- feed-forward ---------------------------------------------------------------------------------------------------------
 typedef struct ch_ffn {
     ch_weight gate, up, down; // y = down(silu(gate h) * (up h)); gate.type NULL: down(relu(up h)^2)

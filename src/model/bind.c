@@ -115,8 +115,15 @@ int ch_model_bind_conv(ch_model *m, const float **v, size_t n_tap, size_t n_chan
     *v = NULL;
     const ch_gguf_tensor *t = find_used(m, name);
     if (!t) return missing(m, name, e);
+    const float *w;
     int rc = check_shape(m, t, (uint64_t[]){n_tap, n_channel}, 2, e);
-    return rc ? rc : values_of(m, v, t, n_tap * n_channel, e);
+    if (rc || (rc = values_of(m, &w, t, n_tap * n_channel, e))) return rc;
+    float *by_tap = ch_model_alloc(m, n_tap * n_channel, sizeof *by_tap);
+    if (!by_tap) return ch_error_set(e, CH_ENOMEM, "no memory for tensor %s", t->name);
+    for (size_t c = 0; c < n_channel; c++)
+        for (size_t k = 0; k < n_tap; k++) by_tap[k * n_channel + c] = w[c * n_tap + k];
+    *v = by_tap;
+    return CH_OK;
 }
 
 static int keep_weight(ch_model *m, ch_weight *w, ch_error *e) {

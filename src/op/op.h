@@ -60,6 +60,7 @@ void ch_op_rmsnorm(ch_op *op, const float *x, const float *w, size_t n_row, size
 void ch_op_add_rmsnorm(ch_op *op, const float *m, const float *w, size_t n_row, size_t n, float eps, float *x, float *y);
 void ch_op_swiglu(ch_op *op, const float *gate, const float *up, size_t n_row, size_t n, float *y);
 
+void ch_op_multiply(ch_op *op, const float *x, size_t n_row, size_t n, float *y); // y *= x
 void ch_op_relu2(ch_op *op, size_t n_row, size_t n, float *x); // x = max(x, 0)^2
 void ch_op_scale(ch_op *op, float f, size_t n_row, size_t n, float *x); // x *= f; does nothing when f is 1
 

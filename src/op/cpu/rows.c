@@ -73,6 +73,18 @@ void ch_op_swiglu(ch_op *op, const float *gate, const float *up, size_t n_row, s
     ch_op_run(op, swiglu_worker, &(rows_job){.op = op, .x = gate, .weight = up, .n_row = n_row, .n = n, .y = y}, n_row * n);
 }
 
+static void multiply_worker(void *arg, int worker, int n_workers) {
+    const rows_job *j = arg;
+    size_t b, e;
+    ch_pool_split(j->n_row * j->n, 64, worker, n_workers, &b, &e);
+    for (size_t i = b; i < e; i++) j->y[i] *= j->x[i];
+}
+
+void ch_op_multiply(ch_op *op, const float *x, size_t n_row, size_t n, float *y) {
+    if (op->dry) return;
+    ch_op_run(op, multiply_worker, &(rows_job){.op = op, .x = x, .n_row = n_row, .n = n, .y = y}, n_row * n);
+}
+
 static void relu2_worker(void *arg, int worker, int n_workers) {
     const rows_job *j = arg;
     size_t b, e;
