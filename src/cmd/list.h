@@ -3,6 +3,8 @@
 // use
 
 // look inside
+CH_COMMAND(info, "metadata, layers, tensors and memory of a model file")
+CH_COMMAND(verify, "check a model file: structure, parts, every weight")
 CH_COMMAND(tokenize, "turn text into token ids")
 CH_COMMAND(detokenize, "turn token ids into text")
 CH_COMMAND(bench, "measure speed, beside what this machine can do")

@@ -114,8 +114,8 @@ static int write_values(job *j, const ch_synth_tensor *t, size_t n, ch_rng *r) {
     return 0;
 }
 
-// Matrices: units drawn from a tile of random ones, so that a large file costs little more than its bytes and yet no two
-// rows are likely to be equal. A tensor no larger than the tile is the tile.
+// Matrices: units drawn from a tile of random ones, each with a byte of its own, so that a large file costs little more than
+// its bytes and yet hardly two rows are equal. A tensor no larger than the tile is the tile.
 static int write_units(job *j, const ch_synth_tensor *t, size_t n_values, ch_rng *r) {
     const ch_type_info *info = ch_quant_type((uint32_t)t->type);
     size_t unit_values = info->n_block >= 32 ? info->n_block : 32;
@@ -129,8 +129,12 @@ static int write_units(job *j, const ch_synth_tensor *t, size_t n_values, ch_rng
     while (left > 0) {
         size_t n = 0;
         for (size_t i = 0; i < per_stage && n < left; i++, n += tile->unit_bytes) {
-            size_t pick = whole ? at++ : (size_t)((ch_rng_u64(r) >> 32) * tile->n_units >> 32);
+            uint64_t u = whole ? 0 : ch_rng_u64(r);
+            size_t pick = whole ? at++ : (size_t)((u >> 32) * tile->n_units >> 32);
             memcpy(j->stage + n, tile->bytes + pick * tile->unit_bytes, tile->unit_bytes);
+            // The middle of a block is codes in every type, the middle of 32 plain values the low byte of one. Ternary codes
+            // have a value that does not occur.
+            if (t->type != CH_TYPE_TQ2_0) j->stage[n + tile->unit_bytes / 2] ^= (uint8_t)u;
         }
         if (n > left) n = left;
         rc = write_piece(j, j->stage, n);
