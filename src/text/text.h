@@ -89,10 +89,12 @@ typedef struct ch_template_limits {
     uint64_t max_steps; // evaluated nodes and produced elements; 0: 50 million
     int max_depth;      // nested calls, expressions and values; 0: 200
     int64_t now;        // seconds since 1970 for strftime_now (UTC); 0: the clock
+    size_t max_memory;  // bytes for values; 0: 256 MiB
 } ch_template_limits;
 // vars: JSON object of the template's variables (messages, tools, add_generation_prompt, bos_token, ...).
-// out: rendered text. spans (NULL allowed): which bytes come from template literals and which from vars; spans are appended
-// to *spans (ch_free), n_spans set. A raise_exception gives CH_EFORMAT with its message.
+// out: rendered text. spans (NULL allowed): which bytes come from template literals and which from vars; *spans is a new
+// array (ch_free), n_spans set. String variables named "..._token" (bos_token) count as the template's own words, no other
+// bytes of variables do. A raise_exception gives CH_EFORMAT with its message.
 int ch_template_render(const ch_template *t, const json_t *vars, const ch_template_limits *lim, ch_buf *out,
                        ch_span **spans, size_t *n_spans, ch_error *e);
 // Whether the source mentions a variable name (to know if a template handles "enable_thinking", "tools", ...).
