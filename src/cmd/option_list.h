@@ -87,3 +87,11 @@ CH_OPTION(TIED, "tied", 0, BOOL, INPUT, 0, 0, NULL, NULL, "use the embedding as 
 CH_OPTION(PARSE_SPECIAL, "special", 0, BOOL, INPUT, 0, 0, NULL, NULL, "spellings of special tokens become those tokens")
 CH_OPTION(ADD_BOS, "bos", 0, BOOL, INPUT, 0, 0, NULL, NULL, "add the begin and end tokens that the file asks for")
 CH_OPTION(TEXT_LINES, "batch", 0, BOOL, INPUT, 0, 0, NULL, NULL, "many texts: JSON strings and JSON arrays of ids, one a line")
+
+// template
+CH_OPTION(TEMPLATE, "template", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "Jinja file instead of the model's own template")
+CH_OPTION(TEMPLATE_JSON, "json", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "messages (array) or variables (object) as JSON; -: standard input")
+CH_OPTION(GENERATION_PROMPT, "generation-prompt", 0, BOOL, INPUT, 0, 0, "yes", NULL, "end with the beginning of an answer")
+CH_OPTION(NOW, "now", 0, INT, INPUT, 0, 253402300799, "0", "SECONDS", "time that the template sees, since 1970; 0: the clock")
+CH_OPTION(SPANS, "spans", 0, BOOL, INPUT, 0, 0, NULL, NULL, "print JSON: the text and which bytes are the template's own")
+CH_OPTION(TEMPLATE_LINES, "batch", 0, BOOL, INPUT, 0, 0, NULL, NULL, "many renders: a line of JSON in, a line with text or error out")

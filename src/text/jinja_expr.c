@@ -2,7 +2,7 @@
 // Operators of one level make one node with all its operands, so that long sums do not nest.
 #include <string.h>
 
-#include "text/jinja.h"
+#include "text/jinja_parse.h"
 
 static jj_node *parse_or(jj_parser *p);
 static jj_node *parse_unary(jj_parser *p, bool with_filter);

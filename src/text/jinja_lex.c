@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja.h"
+#include "text/jinja_parse.h"
 
 enum { IN_TEXT, IN_VAR, IN_BLOCK };
 

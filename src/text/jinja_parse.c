@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/jinja.h"
+#include "text/jinja_parse.h"
 
 // ---- what both halves of the parser use -----------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ size_t ch_jj_float_repr(double f, char out[40])
             *o++ = '.';
         memcpy(o, digits + 1, (size_t)n - 1);
         o += n - 1;
-        return (size_t)(o - out) + (size_t)sprintf(o, "e%c%02d", exp < 0 ? '-' : '+', abs(exp));
+        return (size_t)(o - out) + (size_t)snprintf(o, 8, "e%c%02d", exp < 0 ? '-' : '+', abs(exp));
     }
     if (exp < 0)
         *o++ = '0';

@@ -68,12 +68,11 @@ bool ch_template_mentions(const ch_template *t, const char *name)
 
 // ---- render ---------------------------------------------------------------------------------------------------------------
 
-// "bos_token", "eos_token" and their like are spelled in the model's file, not by a user: they count as the template's.
+// These are spelled in the model's file, not by a user: they count as the template's own words.
 static bool is_token_name(const jj_str *name)
 {
-    static const char suffix[] = "_token";
-    size_t n = sizeof suffix - 1;
-    return name->n > n && !memcmp(name->p + name->n - n, suffix, n);
+    return ch_jj_str_is(name, "bos_token") || ch_jj_str_is(name, "eos_token") || ch_jj_str_is(name, "unk_token") ||
+           ch_jj_str_is(name, "pad_token");
 }
 
 static void set_variables(jj_ctx *x, const json_t *vars)
