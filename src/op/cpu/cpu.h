@@ -8,7 +8,8 @@
 // A named buffer that grows during a dry run and is allocated once at its end.
 enum {
     BUF_SCRATCH,  // step scratch (stack)
-    BUF_ACT_Q8,   // packed activations of matmul inputs
+    BUF_ACT,      // packed activations of matmul inputs: one buffer for each kind CH_ACT_Q8, CH_ACT_Q16
+    BUF_ACT_LAST = BUF_ACT + CH_ACT_N - 2,
     BUF_WORK,     // kernel scratch, one part per worker
     BUF_ATTN_Q,   // rotated queries
     BUF_ATTN_WORK, // attention scratch, one part per worker

@@ -14,8 +14,10 @@ typedef struct moe_job {
     ch_op *op;
     const ch_op_moe_args *a;
     size_t n_embd, n_ff, n_expert, n_slot;
-    size_t ld_in, ld_hid; // bytes per activation row (input of gate/up, input of down)
-    int kind_in, kind_hid;
+    bool want[CH_ACT_N];    // kinds of activations that gate or up asks for
+    size_t ld_in[CH_ACT_N]; // bytes per input row of that kind
+    int kind_hid;           // of the input of down
+    size_t ld_hid;
     int32_t *choice;      // [n_row][n_used] expert
     float *weight;        // [n_row][n_used]
     float *prob;          // [n_row][2][n_expert] probabilities and scores
@@ -24,10 +26,10 @@ typedef struct moe_job {
     int32_t *slot_of;     // [n_row][n_used] slot
     int32_t *active;      // [n_expert] experts with rows
     size_t n_active;
-    uint8_t *act_row;     // [n_row] packed inputs (kind Q8)
-    uint8_t *act_slot;    // [n_slot] gathered inputs
+    uint8_t *act_row[CH_ACT_N];  // [n_row] packed inputs, of each kind but CH_ACT_F32
+    uint8_t *act_slot[CH_ACT_N]; // [n_slot] gathered inputs of each kind
     float *gate, *up;     // [n_slot][n_ff]
-    uint8_t *act_hid;     // [n_slot] packed hidden rows (kind Q8)
+    uint8_t *act_hid;     // [n_slot] packed hidden rows, unless their kind is CH_ACT_F32
     float *out;           // [n_slot][n_embd]
 } moe_job;
 
@@ -128,10 +130,15 @@ static void product(const moe_job *j, const ch_weight *w, size_t x, size_t r0, s
             y[t * ld_y + r] = y[t * ld_y + r] * (w->factor ? w->factor[x] : 1.0f) + (w->bias ? w->bias[x * w->n_out + r] : 0.0f);
 }
 
+static void in_product(const moe_job *j, const ch_weight *w, size_t x, size_t r0, size_t r1, float *y, size_t ld_y, void *work) {
+    int kind = j->op->kern.act_kind(w->type, w->n_in);
+    product(j, w, x, r0, r1, j->act_slot[kind], j->ld_in[kind], y, ld_y, work);
+}
+
 static void gate_up_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *work) {
     const ch_op_moe_args *a = j->a;
-    product(j, a->gate, x, r0, r1, j->act_slot, j->ld_in, j->gate, j->n_ff, work);
-    product(j, a->up, x, r0, r1, j->act_slot, j->ld_in, j->up, j->n_ff, work);
+    in_product(j, a->gate, x, r0, r1, j->gate, j->n_ff, work);
+    in_product(j, a->up, x, r0, r1, j->up, j->n_ff, work);
     for (int32_t p = j->first[x]; p < j->first[x + 1]; p++) {
         size_t at = (size_t)p * j->n_ff + r0;
         j->op->kern.swiglu(j->gate + at, j->up + at, r1 - r0, j->gate + at);
@@ -140,11 +147,11 @@ static void gate_up_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *w
 
 // Merged gate and up: rows 0..n_ff-1 are gate, n_ff..2 n_ff-1 up; the halves are joined after the barrier.
 static void merged_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *work) {
-    product(j, j->a->gate, x, r0, r1, j->act_slot, j->ld_in, j->up, 2 * j->n_ff, work);
+    in_product(j, j->a->gate, x, r0, r1, j->up, 2 * j->n_ff, work);
 }
 
 static void gateless_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *work) {
-    product(j, j->a->up, x, r0, r1, j->act_slot, j->ld_in, j->gate, j->n_ff, work);
+    in_product(j, j->a->up, x, r0, r1, j->gate, j->n_ff, work);
     for (int32_t p = j->first[x]; p < j->first[x + 1]; p++)
         for (size_t r = r0; r < r1; r++) {
             float *h = &j->gate[(size_t)p * j->n_ff + r];
@@ -153,13 +160,16 @@ static void gateless_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *
 }
 
 static void down_of(const moe_job *j, size_t x, size_t r0, size_t r1, void *work) {
-    bool q8 = j->kind_hid == CH_ACT_Q8;
-    product(j, j->a->down, x, r0, r1, q8 ? j->act_hid : (const uint8_t *)j->gate, j->ld_hid, j->out, j->n_embd, work);
+    product(j, j->a->down, x, r0, r1, j->kind_hid ? j->act_hid : (const uint8_t *)j->gate, j->ld_hid, j->out, j->n_embd, work);
 }
 
 static void gather_slots(const moe_job *j, size_t b, size_t e) {
-    const uint8_t *src = j->kind_in == CH_ACT_Q8 ? j->act_row : (const uint8_t *)j->a->x;
-    for (size_t p = b; p < e; p++) memcpy(j->act_slot + p * j->ld_in, src + (size_t)j->slot_row[p] * j->ld_in, j->ld_in);
+    for (int kind = 0; kind < CH_ACT_N; kind++) {
+        if (!j->want[kind]) continue;
+        const uint8_t *src = kind ? j->act_row[kind] : (const uint8_t *)j->a->x;
+        size_t ld = j->ld_in[kind];
+        for (size_t p = b; p < e; p++) memcpy(j->act_slot[kind] + p * ld, src + (size_t)j->slot_row[p] * ld, ld);
+    }
 }
 
 static void combine_row(const moe_job *j, size_t row) {
@@ -183,8 +193,9 @@ static void moe_worker(void *arg, int worker, int n_workers) {
     ch_pool_split(a->n_row, 1, worker, n_workers, &b, &e);
     ch_pool_split(j->n_slot, 1, worker, n_workers, &sb, &se);
     for (size_t i = b; i < e; i++) route_row(j, i);
-    if (j->kind_in == CH_ACT_Q8)
-        for (size_t i = b; i < e; i++) k->act_pack(CH_ACT_Q8, a->x + i * j->n_embd, j->n_embd, j->act_row + i * j->ld_in);
+    for (int kind = 1; kind < CH_ACT_N; kind++)
+        for (size_t i = b; i < e && j->want[kind]; i++)
+            k->act_pack(kind, a->x + i * j->n_embd, j->n_embd, j->act_row[kind] + i * j->ld_in[kind]);
     ch_pool_barrier(pool);
     if (worker == 0) sort_slots(j);
     ch_pool_barrier(pool);
@@ -195,7 +206,7 @@ static void moe_worker(void *arg, int worker, int n_workers) {
     for (size_t p = sb; p < se; p++) {
         float *hid = j->gate + p * j->n_ff;
         if (!a->up) k->swiglu(j->up + p * 2 * j->n_ff, j->up + p * 2 * j->n_ff + j->n_ff, j->n_ff, hid);
-        if (j->kind_hid == CH_ACT_Q8) k->act_pack(CH_ACT_Q8, hid, j->n_ff, j->act_hid + p * j->ld_hid);
+        if (j->kind_hid) k->act_pack(j->kind_hid, hid, j->n_ff, j->act_hid + p * j->ld_hid);
     }
     ch_pool_barrier(pool);
     each_expert(j, j->n_embd, worker, n_workers, down_of);
@@ -219,9 +230,11 @@ void ch_op_moe(ch_op *op, const ch_op_moe_args *a) {
     const ch_weight *first = a->gate ? a->gate : a->up;
     moe_job j = {.op = op, .a = a, .n_embd = a->down->n_out, .n_ff = a->down->n_in, .n_expert = first->n_mat,
                  .n_slot = a->n_row * a->n_used};
-    j.kind_in = k->act_kind(first->type, j.n_embd), j.kind_hid = k->act_kind(a->down->type, j.n_ff);
-    j.ld_in = j.kind_in == CH_ACT_Q8 ? k->act_bytes(CH_ACT_Q8, j.n_embd) : j.n_embd * sizeof(float);
-    j.ld_hid = j.kind_hid == CH_ACT_Q8 ? k->act_bytes(CH_ACT_Q8, j.n_ff) : j.n_ff * sizeof(float);
+    j.want[k->act_kind(first->type, j.n_embd)] = true;
+    if (a->up) j.want[k->act_kind(a->up->type, j.n_embd)] = true;
+    for (int kind = 0; kind < CH_ACT_N; kind++) j.ld_in[kind] = kind ? k->act_bytes(kind, j.n_embd) : j.n_embd * sizeof(float);
+    j.kind_hid = k->act_kind(a->down->type, j.n_ff);
+    j.ld_hid = j.kind_hid ? k->act_bytes(j.kind_hid, j.n_ff) : j.n_ff * sizeof(float);
     if (op->dry) {
         const ch_weight *all[3] = {first, a->up ? a->up : first, a->down};
         for (int i = 0; i < 3; i++) {
@@ -238,8 +251,11 @@ void ch_op_moe(ch_op *op, const ch_op_moe_args *a) {
     j.slot_row = carve(base, &used, j.n_slot, sizeof *j.slot_row);
     j.slot_of = carve(base, &used, j.n_slot, sizeof *j.slot_of);
     j.active = carve(base, &used, j.n_expert, sizeof *j.active);
-    j.act_row = carve(base, &used, a->n_row, j.ld_in);
-    j.act_slot = carve(base, &used, j.n_slot, j.ld_in);
+    for (int kind = 0; kind < CH_ACT_N; kind++) {
+        if (!j.want[kind]) continue;
+        if (kind) j.act_row[kind] = carve(base, &used, a->n_row, j.ld_in[kind]);
+        j.act_slot[kind] = carve(base, &used, j.n_slot, j.ld_in[kind]);
+    }
     j.gate = carve(base, &used, j.n_slot * j.n_ff, sizeof *j.gate);
     j.up = carve(base, &used, j.n_slot * j.n_ff * (a->up ? 1 : 2), sizeof *j.up);
     j.act_hid = carve(base, &used, j.n_slot, j.ld_hid);

@@ -115,9 +115,11 @@ typedef struct mul_job {
     const ch_op_mul *mul;
     size_t n_mul, n_row;
     const float *x;
-    bool want_q8;
-    size_t ld_q8;
+    bool want[CH_ACT_N]; // kinds of activations that some matrix asks for
+    size_t ld[CH_ACT_N]; // bytes of a row
 } mul_job;
+
+static uint8_t *act_buf(const ch_op *op, int kind) { return op->buf[BUF_ACT + kind - 1]; }
 
 // Outputs r0..r1 of one matrix for all rows, with bias and factor.
 static void mul_rows(ch_op *op, const ch_op_mul *mul, size_t r0, size_t r1, const void *act, size_t ld_act, size_t n_row,
@@ -137,11 +139,14 @@ static void mul_worker(void *arg, int worker, int n_workers) {
     mul_job *j = arg;
     ch_op *op = j->op;
     size_t n_in = j->mul[0].w->n_in, b, e;
-    if (j->want_q8) {
-        ch_pool_split(j->n_row, 1, worker, n_workers, &b, &e);
-        for (size_t i = b; i < e; i++) op->kern.act_pack(CH_ACT_Q8, j->x + i * n_in, n_in, op->buf[BUF_ACT_Q8] + i * j->ld_q8);
-        ch_pool_barrier(op->pool);
+    ch_pool_split(j->n_row, 1, worker, n_workers, &b, &e);
+    bool packed = false;
+    for (int kind = 1; kind < CH_ACT_N; kind++) {
+        if (!j->want[kind]) continue;
+        packed = true;
+        for (size_t i = b; i < e; i++) op->kern.act_pack(kind, j->x + i * n_in, n_in, act_buf(op, kind) + i * j->ld[kind]);
     }
+    if (packed) ch_pool_barrier(op->pool);
     size_t total = 0, seen = 0;
     for (size_t i = 0; i < j->n_mul; i++) total += (j->mul[i].w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN;
     ch_pool_split(total, 1, worker, n_workers, &b, &e);
@@ -150,10 +155,10 @@ static void mul_worker(void *arg, int worker, int n_workers) {
         const ch_weight *w = j->mul[i].w;
         size_t grains = (w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN, g0 = b > seen ? b - seen : 0;
         size_t g1 = e - seen < grains ? e - seen : grains;
-        bool q8 = op->kern.act_kind(w->type, w->n_in) == CH_ACT_Q8;
+        int kind = op->kern.act_kind(w->type, w->n_in);
         if (g0 < g1)
             mul_rows(op, &j->mul[i], g0 * CH_MAT_GRAIN, g1 * CH_MAT_GRAIN < w->n_out ? g1 * CH_MAT_GRAIN : w->n_out,
-                     q8 ? (const void *)op->buf[BUF_ACT_Q8] : j->x, q8 ? j->ld_q8 : n_in * sizeof(float), j->n_row, work);
+                     kind ? (const void *)act_buf(op, kind) : j->x, kind ? j->ld[kind] : n_in * sizeof(float), j->n_row, work);
         seen += grains;
     }
 }
@@ -164,11 +169,12 @@ void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x,
         CH_ASSERT(mul[i].w->n_in == mul[0].w->n_in);
         size_t work = op->kern.mat_work_bytes(mul[i].w->type, mul[i].w->n_in);
         if (op->dry && work > op->work_part) op->work_part = work;
-        if (op->kern.act_kind(mul[i].w->type, mul[i].w->n_in) == CH_ACT_Q8) j.want_q8 = true;
+        j.want[op->kern.act_kind(mul[i].w->type, mul[i].w->n_in)] = true;
     }
-    if (j.want_q8) {
-        j.ld_q8 = op->kern.act_bytes(CH_ACT_Q8, mul[0].w->n_in);
-        ch_op_need(op, BUF_ACT_Q8, n_row * j.ld_q8);
+    for (int kind = 1; kind < CH_ACT_N; kind++) {
+        if (!j.want[kind]) continue;
+        j.ld[kind] = op->kern.act_bytes(kind, mul[0].w->n_in);
+        ch_op_need(op, BUF_ACT + kind - 1, n_row * j.ld[kind]);
     }
     if (op->dry) return;
     ch_pool_run(op->pool, mul_worker, &j);
