@@ -57,7 +57,10 @@
 // The same without Han characters, as one class each (all categories but the wanted ones, and Han, are ruled out).
 #define PRE_UPPER_K "[^\\p{sc:Han}\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}]"
 #define PRE_LOWER_K "[^\\p{sc:Han}\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}]"
-#define PRE_CJK "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
+// The range of the makers, without the white space in it (as the reference engine reads it).
+#define PRE_CJK \
+    "[\\x{800}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}" \
+    "\\x{3001}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]+"
 // Letters with case in the scripts that the makers of deepseek-llm listed.
 #define PRE_CASED \
     "A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}\\x{295}-\\x{2af}" \

@@ -2,8 +2,6 @@
 // hold them, user-defined tokens); what lies between goes through normalisation, pre-tokenizer and merging, piece by piece.
 #include <string.h>
 
-#include <utf8proc.h>
-
 #include "text/vocab.h"
 
 bool ch_tokens_push(ch_tokens *t, int32_t id) {
@@ -23,7 +21,7 @@ void ch_tokens_free(ch_tokens *t) {
     *t = (ch_tokens){0};
 }
 
-// Pieces seen in this call: bytes in the caller's text, ids in the output.
+// Pieces seen in this call: bytes in the caller's text or in arena, ids in the output.
 typedef struct piece_entry {
     const char *p;
     uint32_t len;
@@ -36,10 +34,11 @@ typedef struct tok_run {
     ch_tokens *out;
     ch_error *e;
     const char *text; // of the fragment that is being cut in pieces
-    bool cached;      // its bytes outlive the fragment, so pieces may be remembered
-    piece_entry *cache;
+    piece_entry *cache; // NULL: the text is too short for one
     size_t cache_mask;
     ch_text_merger merger;
+    ch_buf form;     // normalised fragment
+    ch_arena *arena; // such fragments, to the end of the call
 } tok_run;
 
 static int no_memory(tok_run *r) { return ch_error_set(r->e, CH_ENOMEM, "no memory to tokenise text"); }
@@ -142,7 +141,7 @@ static int take_piece(void *user, size_t begin, size_t end) {
     tok_run *r = user;
     const char *p = r->text + begin;
     size_t n = end - begin;
-    if (!r->cached || n > 256) return merge_piece(r, p, n, false);
+    if (!r->cache || n > 256) return merge_piece(r, p, n, false);
     piece_entry *c = &r->cache[ch_hash64(p, n, r->v->seed) & r->cache_mask];
     size_t first = r->out->n;
     if (c->p && c->len == n && memcmp(c->p, p, n) == 0) {
@@ -178,68 +177,19 @@ static int spm_fragment(tok_run *r, const char *p, size_t n, bool prefix) {
     return 0;
 }
 
-enum { MAX_MARK_RUN = 128 };
-
-// Whether NFC may change p[0..n). Texts with absurdly long runs of combining marks are left as they are: putting those in
-// order costs quadratic time.
-static bool may_need_nfc(const char *p, size_t n) {
-    size_t i = 0, run = 0;
-    while (i < n && (uint8_t)p[i] < 0xCC) i++; // below U+0300 nothing combines
-    if (i == n) return false;
-    bool may = false;
-    for (size_t len; i < n; i += len) {
-        uint32_t cp;
-        len = ch_utf8_decode(p + i, n - i, &cp);
-        if (cp > 0x10FFFF) return false;
-        if (cp < 0x300) {
-            run = 0;
-            continue;
-        }
-        const utf8proc_property_t *q = utf8proc_get_property((utf8proc_int32_t)cp);
-        run = q->combining_class ? run + 1 : 0;
-        if (run > MAX_MARK_RUN) return false;
-        bool mark = q->category == UTF8PROC_CATEGORY_MN || q->category == UTF8PROC_CATEGORY_MC;
-        bool splits = q->decomp_type == 0 && q->decomp_seqindex != UINT16_MAX;
-        may = may || mark || splits || q->combining_class || (cp >= 0x1100 && cp < 0x1200);
-    }
-    return may;
-}
-
-// NFC of p[0..n) (valid UTF-8), *out to be freed; *out NULL: unchanged.
-static int normalise(tok_run *r, const char *p, size_t n, char **out, size_t *n_out) {
-    const utf8proc_option_t how = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    *out = NULL;
-    utf8proc_ssize_t count = utf8proc_decompose((const uint8_t *)p, (utf8proc_ssize_t)n, NULL, 0, how);
-    if (count < 0) return 0; // not text: kept byte for byte
-    utf8proc_int32_t *cp = ch_alloc_array((size_t)count + 1, sizeof *cp); // and room for the NUL of reencode
-    if (!cp) return no_memory(r);
-    count = utf8proc_decompose((const uint8_t *)p, (utf8proc_ssize_t)n, cp, count, how);
-    utf8proc_ssize_t bytes = count < 0 ? count : utf8proc_reencode(cp, count, how);
-    if (bytes < 0) {
-        ch_free(cp);
-        return 0;
-    }
-    *out = (char *)cp;
-    *n_out = (size_t)bytes;
-    return 0;
-}
-
 static int plain_fragment(tok_run *r, const char *p, size_t n, bool prefix) {
     const ch_vocab *v = r->v;
     if (!n) return 0;
-    r->cached = r->cache != NULL;
     if (v->spm) return spm_fragment(r, p, n, prefix && v->add_space_prefix);
-    char *copy = NULL;
-    size_t n_copy = 0;
-    if (v->nfc && may_need_nfc(p, n) && ch_utf8_valid(p, n)) {
-        int rc = normalise(r, p, n, &copy, &n_copy);
-        if (rc) return rc;
+    if (v->nfc) {
+        ch_buf_reset(&r->form);
+        int rc = ch_text_nfc(p, n, &r->form);
+        if (rc < 0) return no_memory(r);
+        n = rc ? r->form.len : n;
+        if (rc && (p = ch_arena_strndup(r->arena, r->form.data, n)) == NULL) return no_memory(r);
     }
-    r->text = copy ? copy : p;
-    if (copy) r->cached = false;
-    int rc = ch_text_pre_split(v->pre, r->text, copy ? n_copy : n, take_piece, r, r->e);
-    ch_free(copy);
-    return rc;
+    r->text = p;
+    return ch_text_pre_split(v->pre, p, n, take_piece, r, r->e);
 }
 
 // Where markers may be matched.
@@ -321,9 +271,10 @@ static int tokenize(const ch_vocab *v, const char *text, marker_scope *m, unsign
         r.cache = ch_alloc_array(slots, sizeof *r.cache);
         r.cache_mask = slots - 1;
     }
-    int rc = 0;
+    if (v->nfc) r.arena = ch_arena_create(0);
+    int rc = v->nfc && !r.arena ? no_memory(&r) : 0;
     bool bos = flags & CH_TOK_BOS_EOS && v->add_bos && v->bos >= 0, eos = flags & CH_TOK_BOS_EOS && v->add_eos && v->eos >= 0;
-    if (bos && !ch_tokens_push(out, v->bos)) rc = no_memory(&r);
+    if (!rc && bos && !ch_tokens_push(out, v->bos)) rc = no_memory(&r);
     if (!rc) rc = tokenize_parts(&r, text, n, m);
     if (!rc && bos && out->n > first + 1 && out->id[first + 1] == v->bos) { // the text had its own
         memmove(out->id + first, out->id + first + 1, (out->n - first - 1) * sizeof *out->id);
@@ -333,6 +284,8 @@ static int tokenize(const ch_vocab *v, const char *text, marker_scope *m, unsign
     if (rc) out->n = first;
     ch_free(r.cache);
     ch_text_merger_free(&r.merger);
+    ch_buf_free(&r.form);
+    ch_arena_free(&r.arena);
     return rc;
 }
 

@@ -86,6 +86,9 @@ void ch_text_trie_add(ch_text_trie *t, const char *text, size_t n, int32_t token
 uint32_t ch_text_trie_step(const ch_text_trie *t, uint32_t node, uint8_t byte); // 0: no such child
 void ch_text_trie_free(ch_text_trie *t);
 
+// NFC of p[0..n): 1: appended to out; 0: it is p itself, out is untouched; negative: CH_ENOMEM. Bytes that are not UTF-8 stay.
+int ch_text_nfc(const char *p, size_t n, ch_buf *out);
+
 // Work space of merging one piece; grows, reused from piece to piece.
 typedef struct ch_text_merger {
     int32_t *sym; // [cap] in: symbols, negative: unmergeable; out: the merged ones
