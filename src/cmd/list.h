@@ -1,6 +1,9 @@
 // Commands, in the order `chimere --help` shows them: one row per file of this folder.
 
 // use
+CH_COMMAND(chat, "talk with a model in the terminal")
+CH_COMMAND(run, "complete a prompt")
+CH_COMMAND(serve, "answer OpenAI clients over HTTP")
 
 // look inside
 CH_COMMAND(info, "metadata, layers, tensors and memory of a model file")

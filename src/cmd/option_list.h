@@ -20,7 +20,7 @@ CH_OPTION(SLOTS, "slots", 0, INT, SETTING, 1, 64, "4", "N", "requests computed s
 
 // sampling; without a value what the model file asks for, else the sampler's own default
 CH_OPTION(N, "max-tokens", 'n', INT, SETTING, -1, 16777216, "-1", "N", "most tokens to generate; -1: until the context is full")
-CH_OPTION(TEMP, "temp", 0, NUM, SETTING, 0, 100, NULL, "X", "temperature; 0: always the likeliest token")
+CH_OPTION(TEMP, "temp", 0, NUM, SETTING, 0, 2, NULL, "X", "temperature; 0: always the likeliest token")
 CH_OPTION(TOP_K, "top-k", 0, INT, SETTING, 0, 1048576, NULL, "N", "keep the N likeliest tokens; 0: all")
 CH_OPTION(TOP_P, "top-p", 0, NUM, SETTING, 0, 1, NULL, "X", "keep the likeliest tokens that reach X together; 1: all")
 CH_OPTION(MIN_P, "min-p", 0, NUM, SETTING, 0, 1, NULL, "X", "drop tokens below X times the likeliest; 0: none")
