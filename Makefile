@@ -11,7 +11,7 @@ CC_cover := gcc
 CC_fuzz := clang
 CC := $(CC_$(config))
 
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
 BASE := -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -fno-math-errno -ffp-contract=off -pthread -MMD -MP
 FLAGS_release := -O2 -g
 FLAGS_debug := -O1 -g3 -DCH_DEBUG

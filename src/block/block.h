@@ -104,6 +104,33 @@ size_t ch_block_ssm2_state_bytes(const ch_ssm2 *b);
 void ch_block_ssm2_place(ch_ssm2 *b, ch_layout *l);
 void ch_block_ssm2(const ch_ssm2 *b, ch_step *st, int layer, const float *h, float *y);
 
+// ---- Kimi delta attention and its compressed attention (architectures.md 2.11) ----------------------------------------------
+typedef struct ch_kda {
+    size_t n_head, d_head, n_tap;
+    float eps;
+    ch_weight q, k, v;                // [n_head * d_head][n_embd] each, one convolution over all three
+    ch_weight f_a, f_b, g_a, g_b;     // decay and gate through a narrow middle
+    ch_weight beta, out;              // [n_head][n_embd], [n_embd][n_head * d_head]
+    const float *conv_w;              // [n_tap][3 * n_head * d_head]
+    const float *a, *dt_bias, *norm;  // [n_head], [n_head * d_head], [d_head]
+    size_t slab_off;
+} ch_kda;
+void ch_block_kda_place(ch_kda *b, ch_layout *l);
+void ch_block_kda(const ch_kda *b, ch_step *st, int layer, const float *h, float *y);
+
+typedef struct ch_mla {
+    size_t n_head, d_nope, d_pe, d_latent, d_v;
+    float eps, scale;
+    ch_weight q;        // [n_head * (d_nope + d_pe)][n_embd]
+    ch_weight kv;       // [d_latent + d_pe][n_embd]
+    ch_weight k_b, v_b; // per head [d_latent][d_nope] and [d_v][d_latent]
+    ch_weight o;        // [n_embd][n_head * d_v]
+    const float *norm;  // [d_latent]
+    size_t kv_off;
+} ch_mla;
+void ch_block_mla_place(ch_mla *b, ch_layout *l);
+void ch_block_mla(const ch_mla *b, ch_step *st, int layer, const float *h, float *y);
+
 // ---- short gated convolution (architectures.md 2.10, L2) ---------------------------------------------------------------------
 typedef struct ch_shortconv {
     size_t n_channel, n_tap;

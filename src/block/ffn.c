@@ -23,7 +23,7 @@ void ch_block_moe(const ch_moe *b, ch_step *st, int layer, const float *h, float
     size_t n_mul = 1;
     if (b->shared_gate.type) {
         shared_gate = ch_op_scratch(op, st->n_row, 1);
-        mul[n_mul++] = (ch_op_mul){&b->shared_gate, shared_gate};
+        mul[n_mul++] = (ch_op_mul){&b->shared_gate, shared_gate, 0};
     }
     ch_op_matmul(op, mul, n_mul, h, st->n_row);
     ch_step_trace(st, "moe_router", layer, router, b->router.n_out);

@@ -38,6 +38,7 @@ typedef struct ch_gdn_args {
     float *state; // [d_v][d_k], read and written
     float *out;   // [n_tok] rows of d_v, stride ld_out
     size_t ld_out;
+    size_t ld_g; // kda only: g is [n_tok] rows of d_k, a decay for every key channel (1.10), stride ld_g
 } ch_gdn_args;
 
 // Depthwise causal convolution with SiLU over channels [c0, c1) for n_tok consecutive tokens of one sequence (1.6).
@@ -137,6 +138,7 @@ typedef struct ch_kern {
     // ---- mixers
     void (*conv)(const ch_conv_args *a);
     void (*gdn)(const ch_gdn_args *a);
+    void (*kda)(const ch_gdn_args *a);
     void (*ssm1)(const ch_ssm1_args *a);
     void (*ssm2)(const ch_ssm2_args *a);
     void (*attn)(const ch_attn_args *a);

@@ -60,6 +60,7 @@ static int read_vocab(ch_model *m, ch_hparams *hp, ch_error *e) {
 static int read_hparams(ch_model *m, ch_hparams *hp, uint32_t min_head, ch_error *e) {
     *hp = (ch_hparams){0};
     uint32_t n_block = 0, d_value, first[1024] = {0};
+    char name[MAX_KEY];
     int rc = read_vocab(m, hp, e);
     if (rc || (rc = ch_model_hp_u32(m, "block_count", true, 1, 1024, &n_block, e)) ||
         (rc = ch_model_hp_u32(m, "context_length", true, 1, INT32_MAX, &hp->n_ctx_train, e)) ||
@@ -85,7 +86,8 @@ static int read_hparams(ch_model *m, ch_hparams *hp, uint32_t min_head, ch_error
     hp->d_head = hp->n_embd / (hp->n_head ? hp->n_head : 1);
     if ((rc = ch_model_hp_u32(m, "attention.key_length", false, 1, 4096, &hp->d_head, e))) return rc;
     d_value = hp->d_head;
-    if ((rc = ch_model_hp_u32(m, "attention.value_length", false, hp->d_head, hp->d_head, &d_value, e))) return rc;
+    bool latent = ch_gguf_find(m->gguf, full_key(m, "attention.kv_lora_rank", name)) != NULL; // sizes of its own
+    if (!latent && (rc = ch_model_hp_u32(m, "attention.value_length", false, hp->d_head, hp->d_head, &d_value, e))) return rc;
     if ((rc = ch_model_hp_f32(m, "attention.layer_norm_rms_epsilon", 1e-12, 1.0, (hp->eps = -1, &hp->eps), e))) {
         if (hp->eps == -1)
             return ch_error_set(e, CH_EFORMAT, "%s: key %s.attention.layer_norm_rms_epsilon is missing", ch_gguf_path(m->gguf),

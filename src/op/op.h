@@ -67,9 +67,22 @@ void ch_op_scale(ch_op *op, float f, size_t n_row, size_t n, float *x); // x *= 
 // Products of the same rows with several matrices in one call: the rows are converted once, the outputs split as one.
 typedef struct ch_op_mul {
     const ch_weight *w; // n_mat 1
-    float *y;           // [n_row][n_out]
+    float *y;           // [n_row][n_out], rows ld_y apart
+    size_t ld_y;        // 0: n_out
 } ch_op_mul;
 void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x, size_t n_row);
+// One matrix per head: y[row][h] = W[h] x[row][h], x rows ld_x and heads head_x floats apart, y likewise.
+typedef struct ch_op_heads {
+    const ch_weight *w; // n_mat heads
+    const float *x;
+    size_t ld_x, head_x;
+    float *y;
+    size_t ld_y, head_y;
+} ch_op_heads;
+void ch_op_matmul_heads(ch_op *op, const ch_op_heads *a, size_t n_row);
+
+// Copies n strips of n_col floats, strip i from x + i * ld_x to y + i * ld_y.
+void ch_op_copy_heads(ch_op *op, const float *x, size_t ld_x, size_t n, size_t n_col, size_t ld_y, float *y);
 
 // Rows row0 .. row0 + n_row - 1 of the step continue one sequence.
 typedef struct ch_op_seg {
@@ -105,6 +118,8 @@ typedef struct ch_op_gdn_args {
     const ch_op_seg *seg;
     size_t n_row, n_head_k, n_head_v, d_k, d_v, n_tap;
     bool tiled;                // key head of value head h: h mod n_head_k, else h / (n_head_v / n_head_k)
+    bool kda;                  // a decay per key channel (KDA, 2.11 D1-D5): alpha and dt_bias are [n_head_k * d_k], n_head_v is
+                               // n_head_k, and the gate is a sigmoid
     bool interleaved;          // alpha and beta come from one matrix: per key head r betas, then r alphas (ssm_ba)
     float eps;
     const float *qkv;          // [n_row][2 * n_head_k * d_k + n_head_v * d_v]
@@ -176,6 +191,22 @@ typedef struct ch_op_ssm2_args {
 } ch_op_ssm2_args;
 size_t ch_op_ssm2_state_bytes(size_t n_head, size_t d_head, size_t d_state);
 void ch_op_ssm2(ch_op *op, const ch_op_ssm2_args *a);
+
+// Attention over a compressed cache (MLA, architectures.md D6-D8): one row of d_latent + d_pe values per position, shared by all
+// heads; its first d_latent values, RMS-normed, serve as the value too. No rotation. Appends the rows to the pages, then attends.
+typedef struct ch_op_mla_args {
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n_row, n_head, d_latent, d_pe;
+    float eps, scale;
+    const float *q;    // [n_row][n_head][d_latent + d_pe], absorbed
+    const float *kv;   // [n_row][d_latent + d_pe]
+    const float *norm; // [d_latent]
+    size_t page_off;   // bytes from a page's start to this layer
+    float *y;          // [n_row][n_head][d_latent]
+} ch_op_mla_args;
+size_t ch_op_mla_kv_bytes(size_t d_latent, size_t d_pe); // per position
+void ch_op_mla(ch_op *op, const ch_op_mla_args *a);
 
 // Mixture of experts (architectures.md 1.5). How router logits z become probabilities p:
 enum {

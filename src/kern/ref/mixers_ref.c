@@ -44,6 +44,26 @@ static void gdn(const ch_gdn_args *a) {
     }
 }
 
+// As gdn, with a decay of its own for every key channel. Decay first, so that the products see decayed values.
+static void kda(const ch_gdn_args *a) {
+    for (size_t t = 0; t < a->n_tok; t++) {
+        const float *q = a->q + t * a->ld_qk, *k = a->k + t * a->ld_qk, *g = a->g + t * a->ld_g;
+        const double beta = a->beta[t * a->ld_bg];
+        for (size_t j = 0; j < a->d_v; j++) {
+            float *s = a->state + j * a->d_k; // [d_k]
+            double sk = 0, o = 0;
+            for (size_t i = 0; i < a->d_k; i++) sk += exp(g[i]) * s[i] * k[i];
+            const double u = beta * (a->v[t * a->ld_v + j] - sk);
+            for (size_t i = 0; i < a->d_k; i++) {
+                const double now = exp(g[i]) * s[i] + k[i] * u;
+                o += now * q[i];
+                s[i] = (float)now;
+            }
+            a->out[t * a->ld_out + j] = (float)o;
+        }
+    }
+}
+
 // d_v doubles, and room to align them.
 static size_t attn_scratch(size_t n_tok, size_t n_q, size_t d_v) {
     (void)n_tok, (void)n_q;
@@ -86,6 +106,7 @@ static void attn(const ch_attn_args *a) {
 void ch_kern_set_mixers_ref(ch_kern *k) {
     k->conv = conv;
     k->gdn = gdn;
+    k->kda = kda;
     k->attn = attn;
     k->attn_scratch = attn_scratch;
 }

@@ -90,8 +90,49 @@ static void gdn(const ch_gdn_args *a) {
     }
 }
 
+// One token for one state row with a decay per channel. ek, eq: decay times k and q, so that both products are taken with the
+// old state.
+CH_FORCE_INLINE void kda_row(const ch_gdn_args *a, size_t t, size_t j, const float *decay, const float *ek, const float *eq,
+                             float kq) {
+    const float *k = a->k + t * a->ld_qk;
+    const size_t n = a->d_k;
+    float *s = a->state + j * n;
+    __m256 sk = _mm256_setzero_ps(), sq = sk;
+    for (size_t i = 0; i < n; i += 8) {
+        const __m256 v = load_part(s, i, n);
+        sk = _mm256_fmadd_ps(v, load_part(ek, i, n), sk);
+        sq = _mm256_fmadd_ps(v, load_part(eq, i, n), sq);
+    }
+    const float u = a->beta[t * a->ld_bg] * (a->v[t * a->ld_v + j] - sum8(sk));
+    a->out[t * a->ld_out + j] = sum8(sq) + kq * u;
+    const __m256 u8 = _mm256_set1_ps(u);
+    for (size_t i = 0; i < n; i += 8)
+        store_part(s, i, n, _mm256_fmadd_ps(u8, load_part(k, i, n), _mm256_mul_ps(load_part(decay, i, n), load_part(s, i, n))));
+}
+
+static void kda(const ch_gdn_args *a) {
+    enum { BLOCK = 16, MAX_D = 1024 };
+    float decay[MAX_D], ek[MAX_D], eq[MAX_D];
+    CH_ASSERT(a->d_k <= MAX_D);
+    for (size_t j0 = 0; j0 < a->d_v; j0 += BLOCK) {
+        const size_t j1 = a->d_v - j0 < BLOCK ? a->d_v : j0 + BLOCK, n = a->d_k;
+        for (size_t t = 0; t < a->n_tok; t++) {
+            const float *k = a->k + t * a->ld_qk, *q = a->q + t * a->ld_qk;
+            for (size_t i = 0; i < n; i += 8) {
+                const __m256 e = exp8(load_part(a->g + t * a->ld_g, i, n));
+                store_part(decay, i, n, e);
+                store_part(ek, i, n, _mm256_mul_ps(e, load_part(k, i, n)));
+                store_part(eq, i, n, _mm256_mul_ps(e, load_part(q, i, n)));
+            }
+            const float kq = dot_kq(a, t);
+            for (size_t j = j0; j < j1; j++) kda_row(a, t, j, decay, ek, eq, kq);
+        }
+    }
+}
+
 void ch_kern_set_mixers_avx2(ch_kern *k) {
     k->conv = conv;
     k->gdn = gdn;
+    k->kda = kda;
     ch_kern_set_attn_avx2(k);
 }

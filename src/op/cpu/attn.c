@@ -88,3 +88,55 @@ void ch_op_attn(ch_op *op, const ch_op_attn_args *a) {
     if (!ch_op_need(op, BUF_ATTN_Q, a->n_row * a->n_head * a->d_head * sizeof(float))) return;
     ch_pool_run(op->pool, attn_worker, &j);
 }
+
+// ---- compressed cache -----------------------------------------------------------------------------------------------------
+// Heads handled together: all share one key row, so a few at a time keep every worker busy on a single token too.
+enum { HEAD_TILE = 4 };
+
+typedef struct mla_job {
+    ch_op *op;
+    const ch_op_mla_args *a;
+} mla_job;
+
+size_t ch_op_mla_kv_bytes(size_t d_latent, size_t d_pe) { return (d_latent + d_pe) * sizeof(float); }
+
+static void mla_worker(void *arg, int worker, int n_workers) {
+    mla_job *j = arg;
+    const ch_op_mla_args *a = j->a;
+    size_t d = a->d_latent + a->d_pe;
+    for (size_t s = 0; s < a->n_seg; s++) {
+        const ch_op_seg *seg = &a->seg[s];
+        size_t b, e;
+        ch_pool_split(seg->n_row, 1, worker, n_workers, &b, &e);
+        for (size_t i = b; i < e; i++) {
+            size_t pos = seg->pos0 + i;
+            float *row = (float *)(seg->page[pos / CH_KV_PAGE] + a->page_off) + pos % CH_KV_PAGE * d;
+            const float *kv = a->kv + (seg->row0 + i) * d;
+            j->op->kern.rmsnorm(kv, a->norm, a->d_latent, a->eps, row);
+            memcpy(row + a->d_latent, kv + a->d_latent, a->d_pe * sizeof *row);
+        }
+    }
+    ch_pool_barrier(j->op->pool);
+    float *work = (float *)(j->op->buf[BUF_ATTN_WORK] + (size_t)worker * j->op->attn_part);
+    size_t item = 0;
+    for (size_t s = 0; s < a->n_seg; s++)
+        for (size_t i = 0; i < a->seg[s].n_row; i += ROW_TILE) {
+            const ch_op_seg *seg = &a->seg[s];
+            size_t n = seg->n_row - i < ROW_TILE ? seg->n_row - i : ROW_TILE, row = seg->row0 + i;
+            for (size_t h = 0; h < a->n_head; h += HEAD_TILE, item++) {
+                if (item % (size_t)n_workers != (size_t)worker) continue;
+                j->op->kern.attn(&(ch_attn_args){
+                    .n_tok = n, .n_q = a->n_head - h < HEAD_TILE ? a->n_head - h : HEAD_TILE, .d_k = d, .d_v = a->d_latent,
+                    .pos0 = seg->pos0 + i, .q = a->q + (row * a->n_head + h) * d, .ld_q = a->n_head * d,
+                    .page = (const uint8_t *const *)seg->page, .k_off = a->page_off, .v_off = a->page_off, .k_ld = d, .v_ld = d,
+                    .scale = a->scale, .out = a->y + (row * a->n_head + h) * a->d_latent, .ld_out = a->n_head * a->d_latent,
+                    .scratch = work});
+            }
+        }
+}
+
+void ch_op_mla(ch_op *op, const ch_op_mla_args *a) {
+    size_t part = op->kern.attn_scratch(ROW_TILE, HEAD_TILE, a->d_latent) * sizeof(float);
+    if (op->dry && part > op->attn_part) op->attn_part = part;
+    if (!op->dry) ch_pool_run(op->pool, mla_worker, &(mla_job){op, a});
+}

@@ -11,7 +11,7 @@ typedef struct gdn_job {
     const ch_op_gdn_args *a;
     size_t n_channel;
     float *conv; // [n_row][n_channel]
-    float *beta, *g; // [n_row][n_head_v]
+    float *beta, *g; // [n_row][n_head_v]; kda: g is [n_row][n_head_k * d_k]
     float *q, *k; // [n_row][n_head_k * d_k], normalised
 } gdn_job;
 
@@ -28,10 +28,18 @@ size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_
     return conv_bytes(channels(n_head_k, n_head_v, d_k, d_v), n_tap) + (state + 63) / 64 * 64;
 }
 
-// Decay and step of every value head of one row (Q6). softplus in the form that neither overflows nor loses small values.
+// Neither overflows nor loses small values.
+static float softplus(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
+
+// Decay and step of every value head of one row (Q6, D3).
 static void gates_of_row(const gdn_job *j, size_t row) {
     const ch_op_gdn_args *a = j->a;
-    size_t r = a->n_head_v / a->n_head_k;
+    size_t r = a->n_head_v / a->n_head_k, kd = a->n_head_k * a->d_k;
+    if (a->kda) {
+        for (size_t h = 0; h < a->n_head_v; h++) j->beta[row * a->n_head_v + h] = 1.0f / (1.0f + expf(-a->beta[row * a->n_head_v + h]));
+        for (size_t i = 0; i < kd; i++) j->g[row * kd + i] = a->a[i / a->d_k] * softplus(a->alpha[row * kd + i] + a->dt_bias[i]);
+        return;
+    }
     for (size_t h = 0; h < a->n_head_v; h++) {
         float b, al;
         if (a->interleaved) {
@@ -40,10 +48,8 @@ static void gates_of_row(const gdn_job *j, size_t row) {
         } else {
             b = a->beta[row * a->n_head_v + h], al = a->alpha[row * a->n_head_v + h];
         }
-        al += a->dt_bias[h];
-        float softplus = al > 20.0f ? al : log1pf(expf(al));
         j->beta[row * a->n_head_v + h] = 1.0f / (1.0f + expf(-b));
-        j->g[row * a->n_head_v + h] = a->a[h] * softplus;
+        j->g[row * a->n_head_v + h] = a->a[h] * softplus(al + a->dt_bias[h]);
     }
 }
 
@@ -64,15 +70,21 @@ static void run_head(const gdn_job *j, const ch_op_seg *s, size_t h) {
     size_t kd = a->n_head_k * a->d_k, vd = a->n_head_v * a->d_v, row = s->row0;
     size_t kh = a->tiled ? h % a->n_head_k : h / (a->n_head_v / a->n_head_k);
     float *state = (float *)(s->slab + a->slab_off + conv_bytes(j->n_channel, a->n_tap)) + h * a->d_v * a->d_k;
-    j->op->kern.gdn(&(ch_gdn_args){
+    ch_gdn_args args = {
         .n_tok = s->n_row, .d_k = a->d_k, .d_v = a->d_v, .q = j->q + row * kd + kh * a->d_k, .k = j->k + row * kd + kh * a->d_k,
         .v = j->conv + row * j->n_channel + 2 * kd + h * a->d_v, .beta = j->beta + row * a->n_head_v + h,
         .g = j->g + row * a->n_head_v + h, .ld_qk = kd, .ld_v = j->n_channel, .ld_bg = a->n_head_v, .state = state,
-        .out = a->o_raw + row * vd + h * a->d_v, .ld_out = vd});
+        .out = a->o_raw + row * vd + h * a->d_v, .ld_out = vd};
+    if (a->kda) {
+        args.g = j->g + row * kd + kh * a->d_k, args.ld_g = kd;
+        j->op->kern.kda(&args);
+    } else {
+        j->op->kern.gdn(&args);
+    }
     for (size_t i = 0; i < s->n_row; i++) {
         size_t off = (row + i) * vd + h * a->d_v;
         j->op->kern.rmsnorm(a->o_raw + off, a->norm, a->d_v, a->eps, a->y + off);
-        j->op->kern.silu_mul(a->y + off, a->z + off, a->d_v, a->y + off);
+        (a->kda ? j->op->kern.sigmoid_mul : j->op->kern.silu_mul)(a->y + off, a->z + off, a->d_v, a->y + off);
     }
 }
 
@@ -102,7 +114,7 @@ void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a) {
     gdn_job j = {.op = op, .a = a, .n_channel = channels(a->n_head_k, a->n_head_v, a->d_k, a->d_v)};
     size_t kd = a->n_head_k * a->d_k;
     ch_op_need(op, BUF_CONV, a->n_row * j.n_channel * sizeof(float));
-    ch_op_need(op, BUF_GATES, a->n_row * a->n_head_v * 2 * sizeof(float));
+    ch_op_need(op, BUF_GATES, a->n_row * (a->n_head_v + (a->kda ? kd : a->n_head_v)) * sizeof(float));
     ch_op_need(op, BUF_QK, a->n_row * kd * 2 * sizeof(float));
     if (op->dry) return;
     j.conv = (float *)op->buf[BUF_CONV];

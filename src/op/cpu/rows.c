@@ -125,12 +125,13 @@ static uint8_t *act_buf(const ch_op *op, int kind) { return op->buf[BUF_ACT + ki
 static void mul_rows(ch_op *op, const ch_op_mul *mul, size_t r0, size_t r1, const void *act, size_t ld_act, size_t n_row,
                      void *work) {
     const ch_weight *w = mul->w;
-    op->kern.matmul(&w->mat[0], r0, r1, act, ld_act, n_row, mul->y, w->n_out, work);
+    size_t ld = mul->ld_y ? mul->ld_y : w->n_out;
+    op->kern.matmul(&w->mat[0], r0, r1, act, ld_act, n_row, mul->y, ld, work);
     if (!w->bias && !w->factor) return;
     float f = w->factor ? w->factor[0] : 1.0f;
     for (size_t t = 0; t < n_row; t++)
         for (size_t r = r0; r < r1; r++) {
-            float *y = &mul->y[t * w->n_out + r];
+            float *y = &mul->y[t * ld + r];
             *y = *y * f + (w->bias ? w->bias[r] : 0.0f);
         }
 }
@@ -178,4 +179,52 @@ void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x,
     }
     if (op->dry) return;
     ch_pool_run(op->pool, mul_worker, &j);
+}
+
+// ---- one matrix per head --------------------------------------------------------------------------------------------------
+typedef struct heads_job {
+    ch_op *op;
+    const ch_op_heads *a;
+    size_t n_row, ld_act;
+    int kind; // CH_ACT_*
+} heads_job;
+
+// Packed rows lie head by head: [n_head][n_row].
+static void heads_worker(void *arg, int worker, int n_workers) {
+    const heads_job *j = arg;
+    const ch_op_heads *a = j->a;
+    const ch_weight *w = a->w;
+    size_t b, e, grains = (w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN;
+    uint8_t *act = j->kind == CH_ACT_F32 ? NULL : act_buf(j->op, j->kind);
+    if (act) {
+        ch_pool_split(w->n_mat * j->n_row, 1, worker, n_workers, &b, &e);
+        for (size_t i = b; i < e; i++)
+            j->op->kern.act_pack(j->kind, a->x + i % j->n_row * a->ld_x + i / j->n_row * a->head_x, w->n_in, act + i * j->ld_act);
+        ch_pool_barrier(j->op->pool);
+    }
+    void *work = j->op->buf[BUF_WORK] + (size_t)worker * j->op->work_part;
+    ch_pool_split(w->n_mat * grains, 1, worker, n_workers, &b, &e);
+    while (b < e) {
+        size_t h = b / grains, g0 = b % grains, g1 = g0 + (e - b) < grains ? g0 + (e - b) : grains;
+        const void *x = act ? (const void *)(act + h * j->n_row * j->ld_act) : (const void *)(a->x + h * a->head_x);
+        j->op->kern.matmul(&w->mat[h], g0 * CH_MAT_GRAIN, g1 * CH_MAT_GRAIN < w->n_out ? g1 * CH_MAT_GRAIN : w->n_out, x,
+                           act ? j->ld_act : a->ld_x * sizeof(float), j->n_row, a->y + h * a->head_y, a->ld_y, work);
+        b += g1 - g0;
+    }
+}
+
+void ch_op_matmul_heads(ch_op *op, const ch_op_heads *a, size_t n_row) {
+    heads_job j = {.op = op, .a = a, .n_row = n_row, .kind = op->kern.act_kind(a->w->type, a->w->n_in)};
+    size_t work = op->kern.mat_work_bytes(a->w->type, a->w->n_in);
+    if (op->dry && work > op->work_part) op->work_part = work;
+    if (j.kind != CH_ACT_F32) {
+        j.ld_act = op->kern.act_bytes(j.kind, a->w->n_in);
+        ch_op_need(op, BUF_ACT + j.kind - 1, a->w->n_mat * n_row * j.ld_act);
+    }
+    if (!op->dry) ch_pool_run(op->pool, heads_worker, &j);
+}
+
+void ch_op_copy_heads(ch_op *op, const float *x, size_t ld_x, size_t n, size_t n_col, size_t ld_y, float *y) {
+    if (op->dry) return;
+    for (size_t i = 0; i < n; i++) memcpy(y + i * ld_y, x + i * ld_x, n_col * sizeof *y);
 }

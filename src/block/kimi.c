@@ -1,0 +1,51 @@
+#include "block/block.h"
+
+void ch_block_kda_place(ch_kda *b, ch_layout *l) {
+    b->slab_off = l->slab_bytes;
+    l->slab_bytes += ch_op_gdn_state_bytes(b->n_head, b->n_head, b->d_head, b->d_head, b->n_tap);
+}
+
+void ch_block_kda(const ch_kda *b, ch_step *st, int layer, const float *h, float *y) {
+    ch_op *op = st->op;
+    size_t mark = ch_op_scratch_mark(op), n = b->n_head * b->d_head;
+    float *qkv = ch_op_scratch(op, st->n_row, 3 * n), *f_low = ch_op_scratch(op, st->n_row, b->f_a.n_out);
+    float *g_low = ch_op_scratch(op, st->n_row, b->g_a.n_out), *beta = ch_op_scratch(op, st->n_row, b->n_head);
+    float *f = ch_op_scratch(op, st->n_row, n), *g = ch_op_scratch(op, st->n_row, n);
+    float *o_raw = ch_op_scratch(op, st->n_row, n), *o = ch_op_scratch(op, st->n_row, n);
+    ch_op_matmul(op, (ch_op_mul[]){{&b->q, qkv, 3 * n}, {&b->k, qkv + n, 3 * n}, {&b->v, qkv + 2 * n, 3 * n}, {&b->f_a, f_low, 0},
+                                   {&b->g_a, g_low}, {&b->beta, beta}}, 6, h, st->n_row);
+    ch_op_matmul(op, &(ch_op_mul){&b->f_b, f}, 1, f_low, st->n_row);
+    ch_op_matmul(op, &(ch_op_mul){&b->g_b, g}, 1, g_low, st->n_row);
+    ch_op_gdn(op, &(ch_op_gdn_args){
+        .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head_k = b->n_head, .n_head_v = b->n_head, .d_k = b->d_head,
+        .d_v = b->d_head, .n_tap = b->n_tap, .tiled = true, .kda = true, .eps = b->eps, .qkv = qkv, .z = g, .beta = beta, .alpha = f,
+        .conv_w = b->conv_w, .a = b->a, .dt_bias = b->dt_bias, .norm = b->norm, .slab_off = b->slab_off, .o_raw = o_raw, .y = o});
+    ch_step_trace(st, "kda_core", layer, o_raw, n);
+    ch_op_matmul(op, &(ch_op_mul){&b->out, y}, 1, o, st->n_row);
+    ch_op_scratch_reset(op, mark);
+}
+
+void ch_block_mla_place(ch_mla *b, ch_layout *l) {
+    b->kv_off = l->kv_token_bytes;
+    l->kv_token_bytes += ch_op_mla_kv_bytes(b->d_latent, b->d_pe);
+}
+
+void ch_block_mla(const ch_mla *b, ch_step *st, int layer, const float *h, float *y) {
+    ch_op *op = st->op;
+    size_t mark = ch_op_scratch_mark(op), d_q = b->d_nope + b->d_pe, d = b->d_latent + b->d_pe;
+    float *q = ch_op_scratch(op, st->n_row, b->n_head * d_q), *kv = ch_op_scratch(op, st->n_row, d);
+    float *absorbed = ch_op_scratch(op, st->n_row, b->n_head * d), *ctx = ch_op_scratch(op, st->n_row, b->n_head * b->d_latent);
+    float *o = ch_op_scratch(op, st->n_row, b->n_head * b->d_v);
+    ch_op_matmul(op, (ch_op_mul[]){{&b->q, q}, {&b->kv, kv}}, 2, h, st->n_row);
+    ch_op_matmul_heads(op, &(ch_op_heads){&b->k_b, q, b->n_head * d_q, d_q, absorbed, b->n_head * d, d}, st->n_row);
+    ch_op_copy_heads(op, q + b->d_nope, d_q, st->n_row * b->n_head, b->d_pe, d, absorbed + b->d_latent);
+    ch_op_mla(op, &(ch_op_mla_args){
+        .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .d_latent = b->d_latent, .d_pe = b->d_pe,
+        .eps = b->eps, .scale = b->scale, .q = absorbed, .kv = kv, .norm = b->norm,
+        .page_off = b->kv_off * ch_op_page_tokens(op), .y = ctx});
+    ch_op_matmul_heads(op, &(ch_op_heads){&b->v_b, ctx, b->n_head * b->d_latent, b->d_latent, o, b->n_head * b->d_v, b->d_v},
+                       st->n_row);
+    ch_step_trace(st, "attn_core", layer, o, b->n_head * b->d_v);
+    ch_op_matmul(op, &(ch_op_mul){&b->o, y}, 1, o, st->n_row);
+    ch_op_scratch_reset(op, mark);
+}
