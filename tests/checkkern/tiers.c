@@ -1,6 +1,8 @@
 // The tiers a machine can run.
 #include "checkkern/checkkern.h"
 
+#include "kern/x86/x86.h"
+
 void checkkern_init(checkkern_tiers *t) {
     static const char *const names[] = {"ref", "avx2", "avx512"};
     ch_cpu cpu;
@@ -11,4 +13,8 @@ void checkkern_init(checkkern_tiers *t) {
         if (ch_kern_init(k, &cpu, names[i], NULL) || (t->n && k->name == t->k[t->n - 1].name)) continue;
         t->n++;
     }
+    if (!cpu.avx2_fma_f16c || (cpu.avx512 && cpu.avx512_vnni)) return;
+    t->k[t->n] = t->k[t->n - 1];
+    t->k[t->n].name = "avx512 emulated";
+    ch_kern_set_mat_emulated(&t->k[t->n++]);
 }

@@ -6,8 +6,6 @@
 #include "kern/x86/math_avx2.h"
 #include "kern/x86/x86.h"
 
-enum { ROWS = 4, ACT_CACHE = 192 * 1024 };
-
 // Eight weights from position i on.
 CH_FORCE_INLINE __m256 weights8(int type, const uint8_t *row, size_t i) {
     if (type == CH_TYPE_F32) return _mm256_loadu_ps((const float *)row + i);
@@ -69,8 +67,8 @@ CH_FORCE_INLINE void few_tokens(int type, const float_args *a, size_t r, size_t 
     for (; r + 8 <= a->n_row && n_tok == 1; r += 8)
         dot_tile(type, a->w + r * a->row_bytes, a->row_bytes, 8, a->x + t * a->ld, a->ld, 1, a->n, a->y + t * a->ld_y + r,
                  a->ld_y);
-    for (; r + ROWS <= a->n_row; r += ROWS)
-        dot_tile(type, a->w + r * a->row_bytes, a->row_bytes, ROWS, a->x + t * a->ld, a->ld, n_tok, a->n,
+    for (; r + CH_FLOAT_ROWS <= a->n_row; r += CH_FLOAT_ROWS)
+        dot_tile(type, a->w + r * a->row_bytes, a->row_bytes, CH_FLOAT_ROWS, a->x + t * a->ld, a->ld, n_tok, a->n,
                  a->y + t * a->ld_y + r, a->ld_y);
     for (; r < a->n_row; r++)
         dot_tile(type, a->w + r * a->row_bytes, a->row_bytes, 1, a->x + t * a->ld, a->ld, n_tok, a->n,
@@ -117,29 +115,23 @@ static void decode_row(const ch_type_info *type, const uint8_t *row, size_t n, f
         type->decode(row, dst, n);
 }
 
-static size_t row_floats(size_t n_in) {
-    return (n_in + 15) & ~(size_t)15;
-}
-
-size_t ch_kern_float_work_bytes_avx2(size_t n_in) {
-    return ROWS * row_floats(n_in) * sizeof(float);
-}
-
-void ch_kern_matmul_float_avx2(const ch_mat *m, size_t r0, size_t r1, const void *act, size_t ld_act, size_t n_tok,
-                               float *y, size_t ld_y, void *work) {
+void ch_kern_matmul_float_avx2(const ch_mat_call *c) {
+    const ch_mat *m = c->m;
     const int type = (int)m->type->id;
-    const size_t n = m->n_in, row = n / m->type->n_block * m->type->n_bytes, ld_w = row_floats(n);
-    const bool plain = type == CH_TYPE_F32 || ((type == CH_TYPE_F16 || type == CH_TYPE_BF16) && n_tok <= 3);
-    size_t step = n_tok;
-    if (ld_act * n_tok > ACT_CACHE && (type == CH_TYPE_F32 || type == CH_TYPE_F16 || type == CH_TYPE_BF16)) {
-        step = ACT_CACHE / ld_act / 3 * 3;
-        if (step < 12) step = 12;
-    }
-    for (size_t t = 0; t < n_tok; t += step) {
-        float_args a = {m->raw + r0 * row, row, r1 - r0,      (const float *)((const uint8_t *)act + t * ld_act),
-                        ld_act / sizeof(float), n_tok - t < step ? n_tok - t : step,
-                        n, y + t * ld_y + r0, ld_y};
-        if (plain && n_tok <= 3) {
+    const size_t n = m->n_in, row = n / m->type->n_block * m->type->n_bytes, ld_w = ch_kern_float_row(n);
+    const bool plain = type == CH_TYPE_F32 || ((type == CH_TYPE_F16 || type == CH_TYPE_BF16) && c->n_tok <= 3);
+    const size_t step = ch_kern_float_step(c);
+    for (size_t t = 0; t < c->n_tok; t += step) {
+        float_args a = {.w = m->raw + c->r0 * row,
+                        .row_bytes = row,
+                        .n_row = c->r1 - c->r0,
+                        .x = (const float *)((const uint8_t *)c->act + t * c->ld_act),
+                        .ld = c->ld_act / sizeof(float),
+                        .n_tok = c->n_tok - t < step ? c->n_tok - t : step,
+                        .n = n,
+                        .y = c->y + t * c->ld_y + c->r0,
+                        .ld_y = c->ld_y};
+        if (plain && c->n_tok <= 3) {
             if (type == CH_TYPE_F32)
                 tokens_f32(&a);
             else if (type == CH_TYPE_F16)
@@ -148,14 +140,14 @@ void ch_kern_matmul_float_avx2(const ch_mat *m, size_t r0, size_t r1, const void
                 tokens_bf16(&a);
             continue;
         }
-        for (size_t r = r0; r < r1; r += ROWS) {
-            a.n_row = r1 - r < ROWS ? r1 - r : ROWS;
+        for (size_t r = c->r0; r < c->r1; r += CH_FLOAT_ROWS) {
+            a.n_row = c->r1 - r < CH_FLOAT_ROWS ? c->r1 - r : CH_FLOAT_ROWS;
             a.w = m->raw + r * row;
-            a.y = y + t * ld_y + r;
+            a.y = c->y + t * c->ld_y + r;
             if (!plain) {
                 for (size_t i = 0; i < a.n_row; i++)
-                    decode_row(m->type, m->raw + (r + i) * row, n, (float *)work + i * ld_w);
-                a.w = work;
+                    decode_row(m->type, m->raw + (r + i) * row, n, (float *)c->work + i * ld_w);
+                a.w = c->work;
                 a.row_bytes = ld_w * sizeof(float);
             }
             tokens_f32(&a);

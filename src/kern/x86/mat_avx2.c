@@ -3,33 +3,10 @@
 #include <string.h>
 
 #include "kern/x86/tile_avx2.h"
-#include "kern/x86/x86.h"
-
-// Activations of one pass over the panels: they should stay in the second-level cache.
-enum { ACT_CACHE = 192 * 1024 };
-
-static bool is_wide(const ch_panel_spec *s) {
-    return s->max_code > 127;
-}
-
-static size_t packed_bytes(const ch_type_info *t, size_t n_in, size_t n_out) {
-    const ch_panel_spec *s = ch_kern_panel_spec(t, n_in);
-    return s ? (n_out + CH_PANEL_ROWS - 1) / CH_PANEL_ROWS * ch_panel_bytes(s, n_in) : 0;
-}
-
-static void pack(const ch_mat *m, size_t r0, size_t r1) {
-    const ch_panel_spec *s = ch_kern_panel_spec(m->type, m->n_in);
-    if (!s) return;
-    const size_t row = m->n_in / m->type->n_block * m->type->n_bytes, panel = ch_panel_bytes(s, m->n_in);
-    for (size_t r = r0; r < r1; r += CH_PANEL_ROWS) {
-        const size_t n = r1 - r < CH_PANEL_ROWS ? r1 - r : CH_PANEL_ROWS;
-        ch_kern_pack_panel_avx2(s, m->type, m->raw + r * row, row, n, m->n_in, m->packed + r / CH_PANEL_ROWS * panel);
-    }
-}
 
 static int act_kind(const ch_type_info *t, size_t n_in) {
     const ch_panel_spec *s = ch_kern_panel_spec(t, n_in);
-    return !s ? CH_ACT_F32 : is_wide(s) ? CH_ACT_Q16 : CH_ACT_Q8;
+    return !s ? CH_ACT_F32 : s->max_code > 127 ? CH_ACT_Q16 : CH_ACT_Q8;
 }
 
 static size_t act_bytes(int kind, size_t n_in) {
@@ -119,48 +96,22 @@ static ch_panel_fn panel_kernel(int type) {
     return fn ? fn : ch_kern_panel_grid_avx2(type);
 }
 
-// Rows still in the file's form are packed into work panel by panel: the same result, and the cost of packing is spread over
-// the tokens of the call.
 static void matmul(const ch_mat *m, size_t r0, size_t r1, const void *act, size_t ld_act, size_t n_tok, float *y,
                    size_t ld_y, void *work) {
     const ch_panel_spec *s = ch_kern_panel_spec(m->type, m->n_in);
-    if (!s) {
-        ch_kern_matmul_float_avx2(m, r0, r1, act, ld_act, n_tok, y, ld_y, work);
-        return;
-    }
-    const ch_panel_fn fn = panel_kernel(s->type);
-    const ch_panel_size z = ch_panel_sizes(s, m->n_in);
-    const size_t row = m->n_in / m->type->n_block * m->type->n_bytes, bytes = ch_panel_bytes(s, m->n_in);
-    size_t step = n_tok;
-    if (m->packed && ld_act * n_tok > ACT_CACHE) step = (ACT_CACHE / ld_act & ~(size_t)3) + 4;
-    for (size_t t = 0; t < n_tok; t += step)
-        for (size_t r = r0; r < r1; r += CH_PANEL_ROWS) {
-            const size_t n_row = r1 - r < CH_PANEL_ROWS ? r1 - r : CH_PANEL_ROWS;
-            const uint8_t *panel = m->packed + r / CH_PANEL_ROWS * bytes;
-            if (!m->packed) {
-                ch_kern_pack_panel_avx2(s, m->type, m->raw + r * row, row, n_row, m->n_in, work);
-                panel = work;
-            }
-            const ch_panel_view view = {panel,       panel + z.codes,        panel + z.codes + z.subs,
-                                        m->n_in / CH_PANEL_BLOCK, s->d_shift, s->zero,
-                                        s->factor,   s->min_factor,          s->table};
-            const ch_panel_rows rows = {(const uint8_t *)act + t * ld_act,   ld_act, n_tok - t < step ? n_tok - t : step,
-                                        y + t * ld_y + r, ld_y, n_row};
-            fn(&view, &rows);
-        }
-}
-
-static size_t work_bytes(const ch_type_info *t, size_t n_in) {
-    const ch_panel_spec *s = ch_kern_panel_spec(t, n_in);
-    return s ? ch_panel_bytes(s, n_in) : ch_kern_float_work_bytes_avx2(n_in);
+    const ch_mat_call c = {m, r0, r1, act, ld_act, n_tok, y, ld_y, work};
+    if (s)
+        ch_kern_matmul_panels(&c, s, panel_kernel(s->type));
+    else
+        ch_kern_matmul_float_avx2(&c);
 }
 
 void ch_kern_set_mat_avx2(ch_kern *k) {
-    k->mat_packed_bytes = packed_bytes;
-    k->mat_pack = pack;
+    k->mat_packed_bytes = ch_kern_panels_bytes;
+    k->mat_pack = ch_kern_panels_pack;
     k->act_kind = act_kind;
     k->act_bytes = act_bytes;
     k->act_pack = act_pack;
     k->matmul = matmul;
-    k->mat_work_bytes = work_bytes;
+    k->mat_work_bytes = ch_kern_panels_work_bytes;
 }

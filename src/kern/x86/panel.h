@@ -65,6 +65,25 @@ static inline size_t ch_panel_bytes(const ch_panel_spec *s, size_t n_in) {
     return z.codes + z.subs + z.ds;
 }
 
+// One packed panel and what goes with its type.
+typedef struct ch_panel_view {
+    const uint8_t *codes, *subs, *ds;
+    size_t n_blk;
+    unsigned d_shift;
+    float zero, factor, min_factor;
+    const uint8_t *table;
+} ch_panel_view;
+
+// Rows of activations and of results: n_tok of each. y: 16 results per token, or n_row < 16 of them.
+typedef struct ch_panel_rows {
+    const uint8_t *act;
+    size_t ld_act, n_tok;
+    float *y;
+    size_t ld_y, n_row;
+} ch_panel_rows;
+
+typedef void (*ch_panel_fn)(const ch_panel_view *p, const ch_panel_rows *r);
+
 // Activations, 32 inputs. A row is n_in / 32 of these.
 typedef struct ch_act8 {
     int8_t q[32]; // -127..127

@@ -11,30 +11,12 @@
 
 #include "base/attr.h"
 #include "kern/x86/panel.h"
+#include "kern/x86/x86.h"
 
 typedef struct family {
     int planes, group, scale, sub, zero; // zero: only for sub = 16
     bool affine, table, wide;
 } family;
-
-// One packed panel and what goes with its type.
-typedef struct ch_panel_view {
-    const uint8_t *codes, *subs, *ds;
-    size_t n_blk;
-    unsigned d_shift;
-    float zero, factor, min_factor;
-    const uint8_t *table;
-} ch_panel_view;
-
-// Rows of activations and of results: n_tok of each. y: 16 results per token, or n_row < 16 of them.
-typedef struct ch_panel_rows {
-    const uint8_t *act;
-    size_t ld_act, n_tok;
-    float *y;
-    size_t ld_y, n_row;
-} ch_panel_rows;
-
-typedef void (*ch_panel_fn)(const ch_panel_view *p, const ch_panel_rows *r);
 
 CH_FORCE_INLINE __m256i load256(const uint8_t *p) {
     return _mm256_load_si256((const __m256i *)p);

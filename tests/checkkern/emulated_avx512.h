@@ -1,0 +1,147 @@
+// The AVX-512 intrinsics that kern/x86 uses, out of pairs of 256-bit vectors: forced into the *_avx512.c files by the Makefile
+// for the kernel tests, so that an AVX2 machine checks their arithmetic. Entry points get names of their own.
+#ifndef CHECKKERN_EMULATED_AVX512_H
+#define CHECKKERN_EMULATED_AVX512_H
+
+#include <immintrin.h>
+
+#define ch_kern_set_mat_avx512 ch_kern_set_mat_emulated
+#define ch_kern_matmul_float_avx512 ch_kern_matmul_float_emulated
+#define ch_kern_panel_simple_avx512 ch_kern_panel_simple_emulated
+#define ch_kern_panel_k_avx512 ch_kern_panel_k_emulated
+#define ch_kern_panel_grid_avx512 ch_kern_panel_grid_emulated
+
+typedef struct e512i {
+    __m256i lo, hi;
+} e512i;
+typedef struct e512 {
+    __m256 lo, hi;
+} e512;
+#define EMULATED static inline __attribute__((always_inline, unused))
+
+// Each operation on both halves.
+EMULATED e512i e_load_si512(const void *p) {
+    return (e512i){_mm256_load_si256((const __m256i *)p), _mm256_load_si256((const __m256i *)p + 1)};
+}
+EMULATED e512i e_set1_epi32(int x) {
+    return (e512i){_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
+EMULATED e512i e_set1_epi8(char x) {
+    return (e512i){_mm256_set1_epi8(x), _mm256_set1_epi8(x)};
+}
+EMULATED e512i e_setzero_si512(void) {
+    return e_set1_epi32(0);
+}
+EMULATED e512i e_slli_epi16(e512i x, int n) {
+    return (e512i){_mm256_slli_epi16(x.lo, n), _mm256_slli_epi16(x.hi, n)};
+}
+EMULATED e512i e_srli_epi16(e512i x, int n) {
+    return (e512i){_mm256_srli_epi16(x.lo, n), _mm256_srli_epi16(x.hi, n)};
+}
+EMULATED e512i e_slli_epi32(e512i x, int n) {
+    return (e512i){_mm256_slli_epi32(x.lo, n), _mm256_slli_epi32(x.hi, n)};
+}
+EMULATED e512i e_and_si512(e512i a, e512i b) {
+    return (e512i){_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+EMULATED e512i e_or_si512(e512i a, e512i b) {
+    return (e512i){_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+EMULATED e512i e_sub_epi32(e512i a, e512i b) {
+    return (e512i){_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+EMULATED e512i e_shuffle_epi8(e512i a, e512i b) {
+    return (e512i){_mm256_shuffle_epi8(a.lo, b.lo), _mm256_shuffle_epi8(a.hi, b.hi)};
+}
+EMULATED e512i e_broadcast_i32x4(__m128i x) {
+    return (e512i){_mm256_broadcastsi128_si256(x), _mm256_broadcastsi128_si256(x)};
+}
+// Bytes widened to 16 bits, so that no pair saturates.
+EMULATED __m256i e_dot4(__m256i sum, __m256i u, __m256i s) {
+    const __m256i low = _mm256_set1_epi16(255);
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, low), _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
+    return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
+EMULATED e512i e_dpbusd_epi32(e512i sum, e512i u, e512i s) {
+    return (e512i){e_dot4(sum.lo, u.lo, s.lo), e_dot4(sum.hi, u.hi, s.hi)};
+}
+EMULATED e512i e_cvtepu16_epi32(__m256i x) {
+    return (e512i){_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1))};
+}
+EMULATED e512i e_cvtepi8_epi32(__m128i x) {
+    return (e512i){_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8))};
+}
+EMULATED e512i e_cvtepu8_epi32(__m128i x) {
+    return (e512i){_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8))};
+}
+EMULATED e512 e_cvtepi32_ps(e512i x) {
+    return (e512){_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)};
+}
+EMULATED e512 e_cvtph_ps(__m256i x) {
+    return (e512){_mm256_cvtph_ps(_mm256_castsi256_si128(x)), _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1))};
+}
+EMULATED e512 e_castsi512_ps(e512i x) {
+    return (e512){_mm256_castsi256_ps(x.lo), _mm256_castsi256_ps(x.hi)};
+}
+EMULATED e512 e_set1_ps(float x) {
+    return (e512){_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+EMULATED e512 e_setzero_ps(void) {
+    return e_set1_ps(0);
+}
+EMULATED e512 e_mul_ps(e512 a, e512 b) {
+    return (e512){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+EMULATED e512 e_fmadd_ps(e512 a, e512 b, e512 c) {
+    return (e512){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+EMULATED e512 e_loadu_ps(const float *p) {
+    return (e512){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+EMULATED void e_storeu_ps(float *p, e512 x) {
+    _mm256_storeu_ps(p, x.lo);
+    _mm256_storeu_ps(p + 8, x.hi);
+}
+EMULATED __m256 e_castps512_ps256(e512 x) {
+    return x.lo;
+}
+EMULATED __m256 e_extractf32x8_ps(e512 x, int half) {
+    return half ? x.hi : x.lo;
+}
+
+#define __m512i e512i
+#define __m512 e512
+#define _mm512_load_si512 e_load_si512
+#define _mm512_set1_epi32 e_set1_epi32
+#define _mm512_set1_epi8 e_set1_epi8
+#define _mm512_setzero_si512 e_setzero_si512
+#undef _mm512_slli_epi16
+#define _mm512_slli_epi16 e_slli_epi16
+#undef _mm512_srli_epi16
+#define _mm512_srli_epi16 e_srli_epi16
+#undef _mm512_slli_epi32
+#define _mm512_slli_epi32 e_slli_epi32
+#define _mm512_and_si512 e_and_si512
+#define _mm512_or_si512 e_or_si512
+#define _mm512_sub_epi32 e_sub_epi32
+#define _mm512_shuffle_epi8 e_shuffle_epi8
+#define _mm512_broadcast_i32x4 e_broadcast_i32x4
+#define _mm512_dpbusd_epi32 e_dpbusd_epi32
+#define _mm512_cvtepu16_epi32 e_cvtepu16_epi32
+#define _mm512_cvtepi8_epi32 e_cvtepi8_epi32
+#define _mm512_cvtepu8_epi32 e_cvtepu8_epi32
+#define _mm512_cvtepi32_ps e_cvtepi32_ps
+#define _mm512_cvtph_ps e_cvtph_ps
+#define _mm512_castsi512_ps e_castsi512_ps
+#define _mm512_set1_ps e_set1_ps
+#define _mm512_setzero_ps e_setzero_ps
+#define _mm512_mul_ps e_mul_ps
+#define _mm512_fmadd_ps e_fmadd_ps
+#define _mm512_loadu_ps e_loadu_ps
+#define _mm512_storeu_ps e_storeu_ps
+#define _mm512_castps512_ps256 e_castps512_ps256
+#undef _mm512_extractf32x8_ps
+#define _mm512_extractf32x8_ps e_extractf32x8_ps
+
+#endif
