@@ -55,8 +55,9 @@ CH_FORCE_INLINE __m256i step_codes(int planes, const uint8_t *c, int s) {
 CH_FORCE_INLINE void block_sums(const family f, const uint8_t *c, const uint8_t *const *act, size_t at, int n_tok,
                                 __m256i table, const __m256i mul[2][2], __m256i sum[2][8]) {
     const bool apart = f.sub == 16 && f.scale != CH_SC_I8; // sums of sub-blocks are kept apart
+    const int n_group = 8 / f.group; // not in the loop's head: a sanitizer's check there stops the unrolling
 #pragma GCC unroll 8
-    for (int g = 0; g < 8 / f.group; g++) {
+    for (int g = 0; g < n_group; g++) {
         const int sub = f.sub == 16 ? g * f.group / 4 : 0, to = apart ? sub : 0;
         const bool first = g == 0 || (apart && g * f.group % 4 == 0);
         __m256i part[8];
@@ -178,8 +179,9 @@ CH_FORCE_INLINE __m256 add_block(const family f, const ch_act8 *a, const scales 
         acc = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0]), d), s->w[0][v], acc);
         return _mm256_fmadd_ps(s->min[v], _mm256_set1_ps(a->dsum), acc);
     }
+    const int n_sub = 32 / f.sub;
 #pragma GCC unroll 2
-    for (int j = 0; j < 32 / f.sub; j++) {
+    for (int j = 0; j < n_sub; j++) {
         const __m256 z = _mm256_mul_ps(neg_zero, _mm256_set1_ps(f.sub == 16 ? a->dsum16[j] : a->dsum));
         acc = _mm256_fmadd_ps(_mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[j]), d, z), s->w[j][v], acc);
     }
