@@ -8,7 +8,11 @@
 // The two families differ in how value heads meet key heads: qwen35 files store value heads tiled (head h uses key head
 // h mod n_head_k), qwen3next grouped (h / r), with beta and alpha interleaved per key head in one matrix (ssm_ba); older
 // qwen3next files hold q, k, v and z interleaved per key head in one matrix (ssm_in).
-// MTP layers (nextn) behind the trunk are recognised and left out.
+//
+// MTP (nextn): one more attention layer behind the trunk that predicts the token after next, for drafting. Its keys and values
+// cover every position, so each step appends them for its rows:
+//   at position p:  c = eh_proj [rms(embed(token p), enorm) ; rms(hidden p-1, hnorm)],  hidden = after the trunk's final norm
+//   draft:          s = c + attn(rms(c, attn_norm));  s += ffn(rms(s, post_attention_norm));  logits = head * rms(s, head norm)
 #include "arch/arch.h"
 
 typedef struct layer {
@@ -20,6 +24,15 @@ typedef struct layer {
     ch_moe moe;   // moe.router.type NULL: dense
 } layer;
 
+typedef struct mtp {
+    bool on;
+    layer block; // attention
+    ch_weight eh_proj; // [n_embd][2 * n_embd]
+    ch_weight embd, head; // own ones; type NULL: the trunk's
+    const float *enorm, *hnorm, *head_norm; // [n_embd]
+    size_t slab_off; // last hidden row of the sequence, [n_embd]
+} mtp;
+
 typedef struct qwen35 {
     ch_hparams hp;
     ch_rope rope;
@@ -28,6 +41,7 @@ typedef struct qwen35 {
     ch_weight embd, head;
     const float *output_norm; // [n_embd]
     layer *layers;            // [n_layer]
+    mtp mtp;
 } qwen35;
 
 // ---- keys -----------------------------------------------------------------------------------------------------------------
@@ -149,9 +163,8 @@ static int bind_moe(ch_model *m, const ch_hparams *hp, ch_moe *b, uint32_t i, ch
     return ch_model_bind_mat(m, &b->shared_gate, d, 1, 1, 0, e, "blk.%u.ffn_gate_inp_shexp", i);
 }
 
-static int bind_layer(ch_model *m, qwen35 *a, uint32_t i, uint32_t n_head_kv, ch_error *e) {
+static int bind_layer(ch_model *m, qwen35 *a, layer *l, uint32_t i, uint32_t n_head_kv, ch_error *e) {
     const ch_hparams *hp = &a->hp;
-    layer *l = &a->layers[i];
     int rc;
     if ((rc = ch_model_bind_vec(m, &l->attn_norm, hp->n_embd, 0, e, "blk.%u.attn_norm.weight", i)) ||
         (rc = ch_model_bind_vec(m, &l->post_norm, hp->n_embd, 0, e, "blk.%u.post_attention_norm.weight", i)) ||
@@ -159,6 +172,31 @@ static int bind_layer(ch_model *m, qwen35 *a, uint32_t i, uint32_t n_head_kv, ch
         return rc;
     ch_model_layer(m, i)->ffn = !hp->n_expert ? "dense" : hp->n_ff_shexp ? "moe + shared" : "moe";
     return hp->n_expert ? bind_moe(m, hp, &l->moe, i, e) : bind_ffn(m, &l->ffn, hp->n_embd, hp->n_ff, 0, "", i, e);
+}
+
+// The block behind the trunk. Only the first of several is used.
+static int bind_mtp(ch_model *m, qwen35 *a, uint32_t n_head_kv, ch_error *e) {
+    size_t d = a->hp.n_embd, v = a->hp.n_vocab;
+    uint32_t i = a->hp.n_layer;
+    mtp *t = &a->mtp;
+    int rc;
+    if ((rc = bind_layer(m, a, &t->block, i, n_head_kv, e)) ||
+        (rc = ch_model_bind_mat(m, &t->eh_proj, 2 * d, d, 1, 0, e, "blk.%u.nextn.eh_proj", i)) ||
+        (rc = ch_model_bind_vec(m, &t->enorm, d, 0, e, "blk.%u.nextn.enorm.weight", i)) ||
+        (rc = ch_model_bind_vec(m, &t->hnorm, d, 0, e, "blk.%u.nextn.hnorm.weight", i)) ||
+        (rc = ch_model_bind_vec(m, &t->head_norm, d, CH_BIND_OPTIONAL, e, "blk.%u.nextn.shared_head_norm.weight", i)) ||
+        (rc = ch_model_bind_mat(m, &t->embd, d, v, 1, CH_BIND_OPTIONAL, e, "blk.%u.nextn.embed_tokens", i)) ||
+        (rc = ch_model_bind_mat(m, &t->head, d, v, 1, CH_BIND_OPTIONAL, e, "blk.%u.nextn.shared_head_head", i)))
+        return rc;
+    if (!t->head_norm) t->head_norm = a->output_norm;
+    ch_layer_info *info = ch_model_layer(m, i);
+    info->mixer = "mtp attention";
+    info->state_bytes = (d * sizeof(float) + 63) / 64 * 64;
+    t->slab_off = ch_model_layout(m)->slab_bytes;
+    ch_model_layout(m)->slab_bytes += info->state_bytes;
+    t->on = true;
+    ch_model_has_mtp(m);
+    return CH_OK;
 }
 
 static int bind_family(ch_model *m, void **data, bool next, ch_error *e) {
@@ -178,7 +216,8 @@ static int bind_family(ch_model *m, void **data, bool next, ch_error *e) {
     for (uint32_t i = 0; i < hp->n_layer; i++)
         if (n_head_kv[i] > max_kv) max_kv = n_head_kv[i];
     if (!hp->n_expert && !hp->n_ff) return ch_error_set(e, CH_EFORMAT, "key feed_forward_length is missing");
-    if ((rc = ch_model_set_layers(m, hp->n_layer, max_kv, e)) ||
+    bool with_mtp = hp->n_nextn && ch_model_wants_mtp(m) && ch_model_find(m, "blk.%u.nextn.eh_proj.weight", hp->n_layer);
+    if ((rc = ch_model_set_layers(m, hp->n_layer + with_mtp, max_kv, e)) ||
         (rc = ch_model_bind_mat(m, &a->embd, hp->n_embd, hp->n_vocab, 1, 0, e, "token_embd")) ||
         (rc = ch_model_bind_mat(m, &a->head, hp->n_embd, hp->n_vocab, 1, CH_BIND_OPTIONAL, e, "output")) ||
         (rc = ch_model_bind_vec(m, &a->output_norm, hp->n_embd, 0, e, "output_norm.weight")))
@@ -187,8 +226,9 @@ static int bind_family(ch_model *m, void **data, bool next, ch_error *e) {
     if (!a->layers) return ch_error_set(e, CH_ENOMEM, "no memory");
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         a->layers[i].recurrent = recurrent[i] != 0;
-        if ((rc = bind_layer(m, a, i, n_head_kv[i], e))) return rc;
+        if ((rc = bind_layer(m, a, &a->layers[i], i, n_head_kv[i], e))) return rc;
     }
+    if (with_mtp && (rc = bind_mtp(m, a, max_kv, e))) return rc;
     for (uint32_t i = 0; i < hp->n_nextn; i++) ch_model_ignore_prefix(m, "blk.%u.", hp->n_layer + i);
     ch_model_ignore_prefix(m, "v."), ch_model_ignore_prefix(m, "mm."); // a vision tower in the same file
     return CH_OK;
@@ -198,6 +238,62 @@ static int bind_qwen35(ch_model *m, void **data, ch_error *e) { return bind_fami
 static int bind_qwen3next(ch_model *m, void **data, ch_error *e) { return bind_family(m, data, true, e); }
 
 // ---- forward --------------------------------------------------------------------------------------------------------------
+static void ffn(const layer *l, ch_step *st, int i, const float *h, float *y) {
+    if (l->moe.router.type)
+        ch_block_moe(&l->moe, st, i, h, y);
+    else
+        ch_block_ffn(&l->ffn, st, h, y);
+}
+
+// c = eh_proj [rms(embed(token), enorm) ; rms(prev, hnorm)]
+static void mtp_input(const qwen35 *a, ch_step *st, const float *prev, float *c) {
+    ch_op *op = st->op;
+    size_t d = a->hp.n_embd, mark = ch_op_scratch_mark(op);
+    float *e = ch_op_scratch(op, st->n_row, d), *both = ch_op_scratch(op, st->n_row, 2 * d);
+    ch_op_get_rows(op, a->mtp.embd.type ? &a->mtp.embd : &a->embd, st->token, st->n_row, e);
+    ch_op_rmsnorm(op, e, a->mtp.enorm, st->n_row, d, a->hp.eps, e);
+    ch_op_copy_heads(op, e, d, st->n_row, d, 2 * d, both);
+    ch_op_rmsnorm(op, prev, a->mtp.hnorm, st->n_row, d, a->hp.eps, e);
+    ch_op_copy_heads(op, e, d, st->n_row, d, 2 * d, both + d);
+    ch_op_matmul(op, &(ch_op_mul){&a->mtp.eh_proj, c}, 1, both, st->n_row);
+    ch_op_scratch_reset(op, mark);
+}
+
+// Keys and values of the rows of a step; h: [n_row][n_embd] after the final norm.
+static void mtp_append(const qwen35 *a, ch_step *st, const float *rope, const float *h) {
+    ch_op *op = st->op;
+    size_t d = a->hp.n_embd, mark = ch_op_scratch_mark(op);
+    float *prev = ch_op_scratch(op, st->n_row, d), *c = ch_op_scratch(op, st->n_row, d);
+    ch_op_shift_rows(op, st->seg, st->n_seg, a->mtp.slab_off, h, d, prev);
+    mtp_input(a, st, prev, c);
+    ch_op_rmsnorm(op, c, a->mtp.block.attn_norm, st->n_row, d, a->hp.eps, c);
+    ch_block_attn_append(&a->mtp.block.attn, st, rope, c);
+    ch_op_scratch_reset(op, mark);
+}
+
+static void draft(const void *data, ch_step *st, const float *hidden, float *logits) {
+    const qwen35 *a = data;
+    const layer *l = &a->mtp.block;
+    ch_op *op = st->op;
+    size_t d = a->hp.n_embd, mark = ch_op_scratch_mark(op);
+    float *prev = ch_op_scratch(op, st->n_row, d), *x = ch_op_scratch(op, st->n_row, d), *h = ch_op_scratch(op, st->n_row, d);
+    float *y = ch_op_scratch(op, st->n_row, d);
+    const float *rope = ch_block_rope_table(&a->rope, st);
+    if (!hidden) {
+        ch_op_slab_rows(op, st->seg, st->n_seg, a->mtp.slab_off, d, prev);
+        hidden = prev;
+    }
+    mtp_input(a, st, hidden, x);
+    ch_step_trace(st, "mtp_input", (int)a->hp.n_layer, x, d);
+    ch_op_rmsnorm(op, x, l->attn_norm, st->n_row, d, a->hp.eps, h);
+    ch_block_attn(&l->attn, st, (int)a->hp.n_layer, rope, h, y);
+    ch_op_add_rmsnorm(op, y, l->post_norm, st->n_row, d, a->hp.eps, x, h);
+    ffn(l, st, (int)a->hp.n_layer, h, y);
+    ch_op_add_rmsnorm(op, y, a->mtp.head_norm, st->n_row, d, a->hp.eps, x, h);
+    ch_block_head(a->mtp.head.type ? &a->mtp.head : a->head.type ? &a->head : &a->embd, st, h, logits);
+    ch_op_scratch_reset(op, mark);
+}
+
 static void forward(const void *data, ch_step *st, float *logits) {
     const qwen35 *a = data;
     ch_op *op = st->op;
@@ -215,18 +311,16 @@ static void forward(const void *data, ch_step *st, float *logits) {
             ch_block_attn(&l->attn, st, (int)i, rope, h, y);
         ch_step_trace(st, "mixer_out", (int)i, y, d);
         ch_op_add_rmsnorm(op, y, l->post_norm, st->n_row, d, a->hp.eps, x, h);
-        if (l->moe.router.type)
-            ch_block_moe(&l->moe, st, (int)i, h, y);
-        else
-            ch_block_ffn(&l->ffn, st, h, y);
+        ffn(l, st, (int)i, h, y);
         ch_step_trace(st, "ffn_out", (int)i, y, d);
         ch_op_add_rmsnorm(op, y, i + 1 < n ? a->layers[i + 1].attn_norm : a->output_norm, st->n_row, d, a->hp.eps, x, h);
         ch_step_trace(st, "layer_out", (int)i, x, d);
     }
+    if (a->mtp.on) mtp_append(a, st, rope, h);
     ch_block_head(a->head.type ? &a->head : &a->embd, st, h, logits);
     ch_op_scratch_reset(op, mark);
 }
 
-const ch_arch ch_arch_qwen35 = {"qwen35", bind_qwen35, forward};
-const ch_arch ch_arch_qwen35moe = {"qwen35moe", bind_qwen35, forward};
-const ch_arch ch_arch_qwen3next = {"qwen3next", bind_qwen3next, forward};
+const ch_arch ch_arch_qwen35 = {"qwen35", bind_qwen35, forward, draft};
+const ch_arch ch_arch_qwen35moe = {"qwen35moe", bind_qwen35, forward, draft};
+const ch_arch ch_arch_qwen3next = {"qwen3next", bind_qwen3next, forward, draft};

@@ -21,3 +21,15 @@ void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, 
     ch_op_matmul(op, &(ch_op_mul){&b->o, y}, 1, o, st->n_row);
     ch_op_scratch_reset(op, mark);
 }
+
+void ch_block_attn_append(const ch_attn *b, ch_step *st, const float *rope, const float *h) {
+    ch_op *op = st->op;
+    size_t mark = ch_op_scratch_mark(op), n_kv = b->n_head_kv * b->d_head;
+    float *k = ch_op_scratch(op, st->n_row, n_kv), *v = ch_op_scratch(op, st->n_row, n_kv);
+    ch_op_matmul(op, (ch_op_mul[]){{&b->k, k}, {&b->v, v}}, 2, h, st->n_row);
+    ch_op_attn(op, &(ch_op_attn_args){
+        .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .n_head_kv = b->n_head_kv,
+        .d_head = b->d_head, .n_rot = b->n_rot, .neox = b->neox, .eps = b->eps, .k = k, .v = v, .k_norm = b->k_norm, .rope = rope,
+        .page_off = b->kv_off * ch_op_page_tokens(op)});
+    ch_op_scratch_reset(op, mark);
+}

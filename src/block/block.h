@@ -20,6 +20,7 @@ typedef struct ch_step {
     const int32_t *token;   // [n_row]
     const ch_op_seg *seg;   // [n_seg]
     const int32_t *out_row; // [n_out]
+    float *hidden;          // [n_out][n_embd] takes the wanted rows after the final norm, or NULL
     ch_trace_fn trace;      // or NULL
     void *trace_user;
 } ch_step;
@@ -53,6 +54,7 @@ typedef struct ch_attn {
 } ch_attn;
 void ch_block_attn_place(ch_attn *b, ch_layout *l);
 void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, const float *h, float *y);
+void ch_block_attn_append(const ch_attn *b, ch_step *st, const float *rope, const float *h); // keys and values only
 
 // ---- gated delta net ------------------------------------------------------------------------------------------------------
 typedef struct ch_gdn {
@@ -165,7 +167,7 @@ typedef struct ch_moe {
 void ch_block_moe(const ch_moe *b, ch_step *st, int layer, const float *h, float *y);
 
 // ---- head -----------------------------------------------------------------------------------------------------------------
-// logits[n_out][n_vocab] of the wanted rows of h (after the final norm).
+// logits[n_out][n_vocab] of the wanted rows of h (after the final norm); logits NULL: only st->hidden is filled.
 void ch_block_head(const ch_weight *w, ch_step *st, const float *h, float *logits);
 
 #endif

@@ -1,5 +1,6 @@
 // Trace, rotation table and head.
 #include <math.h>
+#include <string.h>
 
 #include "block/block.h"
 
@@ -29,6 +30,7 @@ void ch_block_head(const ch_weight *w, ch_step *st, const float *h, float *logit
     size_t mark = ch_op_scratch_mark(st->op);
     float *rows = ch_op_scratch(st->op, st->n_out, w->n_in);
     ch_op_pick_rows(st->op, h, st->out_row, st->n_out, w->n_in, rows);
-    ch_op_matmul(st->op, &(ch_op_mul){w, logits}, 1, rows, st->n_out);
+    if (st->hidden && !ch_op_is_dry(st->op)) memcpy(st->hidden, rows, st->n_out * w->n_in * sizeof *rows);
+    if (logits || ch_op_is_dry(st->op)) ch_op_matmul(st->op, &(ch_op_mul){w, logits}, 1, rows, st->n_out);
     ch_op_scratch_reset(st->op, mark);
 }

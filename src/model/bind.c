@@ -12,6 +12,8 @@ void *ch_model_alloc(ch_model *m, size_t n, size_t size) {
 }
 
 const char *ch_model_arch(const ch_model *m) { return m->arch->name; }
+bool ch_model_wants_mtp(const ch_model *m) { return m->want_mtp; }
+void ch_model_has_mtp(ch_model *m) { m->info.mtp = true; }
 ch_layout *ch_model_layout(ch_model *m) { return &m->layout; }
 ch_layer_info *ch_model_layer(ch_model *m, size_t i) { return i < (size_t)m->info.n_layer ? &m->layer[i] : NULL; }
 

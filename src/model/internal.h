@@ -18,6 +18,8 @@ struct ch_model {
     ch_weight **weight;   // every bound matrix
     size_t n_weight, cap_weight;
     ch_op_seg *seg;       // [n_seq] of the running step
+    int32_t *draft_row;   // [n_seq] 0, 1, 2 ...
+    bool want_mtp;
     ch_trace_fn trace;
     void *trace_user;
 };

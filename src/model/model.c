@@ -85,6 +85,10 @@ static int dry_run(ch_model *m, ch_error *e) {
                   .n_out = (size_t)m->info.n_batch};
     ch_op_dry_begin(m->op);
     m->arch->forward(m->arch_data, &st, NULL);
+    if (m->info.mtp) {
+        st.n_row = st.n_out = st.n_seg;
+        m->arch->draft(m->arch_data, &st, NULL, NULL);
+    }
     return ch_op_dry_end(m->op, e);
 }
 
@@ -100,10 +104,12 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
     m->arena = ch_arena_create(0);
     m->used = ch_alloc(ch_gguf_n_tensors(m->gguf));
     m->seg = ch_alloc_array((size_t)n_seq, sizeof *m->seg);
-    if (!m->arena || !m->used || !m->seg) {
+    m->draft_row = ch_alloc_array((size_t)n_seq, sizeof *m->draft_row);
+    if (!m->arena || !m->used || !m->seg || !m->draft_row) {
         rc = ch_error_set(e, CH_ENOMEM, "no memory");
         goto fail;
     }
+    m->want_mtp = p->mtp;
     int n_threads = p->meta_only ? 1 : p->n_threads ? p->n_threads : ch_cpu_default_threads();
     if ((rc = ch_op_create(&m->op, p->tier, n_threads, e))) goto fail;
     m->info.n_batch = n_batch, m->info.n_seq = n_seq, m->info.n_threads = n_threads, m->info.tier = ch_op_tier(m->op);
@@ -123,7 +129,7 @@ void ch_model_close(ch_model **pm) {
     ch_model *m = *pm;
     if (!m) return;
     for (size_t i = 0; i < m->n_weight; i++) ch_op_weight_release(m->weight[i]);
-    ch_free(m->weight), ch_free(m->used), ch_free(m->seg);
+    ch_free(m->weight), ch_free(m->used), ch_free(m->seg), ch_free(m->draft_row);
     if (m->op) ch_op_free(&m->op);
     if (m->arena) ch_arena_free(&m->arena);
     if (m->gguf) ch_gguf_close(&m->gguf);
@@ -173,9 +179,30 @@ int ch_model_forward(ch_model *m, const ch_batch *b, float *logits, ch_error *e)
         row += m->seg[i].n_row;
     }
     ch_step st = {.op = m->op, .n_row = row, .n_seg = (size_t)b->n_seg, .n_out = (size_t)b->n_out, .token = b->token,
-                  .seg = m->seg, .out_row = b->out_row, .trace = m->trace, .trace_user = m->trace_user};
+                  .seg = m->seg, .out_row = b->out_row, .hidden = b->hidden, .trace = m->trace, .trace_user = m->trace_user};
     m->arch->forward(m->arch_data, &st, logits);
     CH_ASSERT(ch_op_scratch_mark(m->op) == 0);
     for (int i = 0; i < b->n_seg; i++) ch_seq_commit(b->seg[i].seq, (size_t)b->seg[i].n_tok);
+    return CH_OK;
+}
+
+int ch_model_draft(ch_model *m, const ch_draft *d, ch_error *e) {
+    if (!m->op || !m->info.mtp) return ch_error_set(e, CH_ESTATE, "the model has no multi-token prediction layer, or was opened without it");
+    if (d->n_seq < 1 || d->n_seq > m->info.n_seq || d->ahead < 0 || d->ahead > 4096)
+        return ch_error_set(e, CH_ERANGE, "draft of %d sequences, %d ahead: expected 1..%d and 0..4096", d->n_seq, d->ahead, m->info.n_seq);
+    if (d->ahead && !d->hidden) return ch_error_set(e, CH_ERANGE, "a chained draft needs the hidden rows of the step before");
+    for (int i = 0; i < d->n_seq; i++) {
+        ch_seq *s = d->seq[i];
+        if (d->token[i] < 0 || d->token[i] >= m->info.n_vocab)
+            return ch_error_set(e, CH_ERANGE, "token id %d, expected 0..%d", d->token[i], m->info.n_vocab - 1);
+        int rc = ch_seq_extend(s, (size_t)d->ahead + 1, e);
+        if (rc) return rc;
+        m->seg[i] = (ch_op_seg){.row0 = (size_t)i, .n_row = 1, .pos0 = ch_seq_len(s) + (size_t)d->ahead, .page = ch_seq_pages(s),
+                                .slab = ch_seq_slab(s)};
+        m->draft_row[i] = i;
+    }
+    ch_step st = {.op = m->op, .n_row = (size_t)d->n_seq, .n_seg = (size_t)d->n_seq, .n_out = (size_t)d->n_seq, .token = d->token,
+                  .seg = m->seg, .out_row = m->draft_row, .hidden = d->hidden_out, .trace = m->trace, .trace_user = m->trace_user};
+    m->arch->draft(m->arch_data, &st, d->hidden, d->logits);
     return CH_OK;
 }

@@ -20,6 +20,7 @@ typedef struct ch_model_params {
     int n_batch;      // most rows (tokens) of one step; 0: 512
     int n_seq;        // most segments of one step; 0: 8
     bool meta_only;   // read metadata and check tensors, no weights: ch_model_info and the plan work, forward does not
+    bool mtp;         // keep the multi-token prediction layer (nextn) of files that have one, for ch_model_draft
     bool no_repack;   // leave weights in the mapped file where the tier can read them so
     ch_progress_fn progress; // NULL: silent
     void *progress_user;
@@ -39,6 +40,7 @@ typedef struct ch_layer_info {
 
 typedef struct ch_model_info {
     const char *arch; // "qwen35moe"
+    bool mtp; // ch_model_draft works
     int32_t n_vocab, n_layer, n_embd, n_ctx_train, n_head, n_head_kv, n_expert, n_expert_used;
     uint64_t n_params;
     size_t weight_bytes;       // in the file
@@ -66,10 +68,25 @@ typedef struct ch_batch {
     int32_t n_seg;
     const int32_t *out_row; // [n_out] rows whose logits are wanted, ascending
     int32_t n_out;
+    float *hidden; // [n_out][n_embd] takes those rows after the final norm (for embeddings), or NULL
 } ch_batch;
-// logits: [n_out][n_vocab]. On success every sequence has advanced; on failure none has (its recurrent slab is undefined
+// logits: [n_out][n_vocab]; NULL: only hidden is wanted. On success every sequence has advanced; on failure none has (its recurrent slab is undefined
 // only after CH_EINTERNAL). Errors: CH_ERANGE (bad id or shape of the batch), CH_EBUSY / CH_ELIMIT (pages, context).
 int ch_model_forward(ch_model *m, const ch_batch *b, float *logits, ch_error *e);
+
+// One draft step of the multi-token prediction layer (architectures.md N1-N5) for n_seq sequences: token[i] is the token at
+// position length + ahead of seq[i], hidden[i] the final hidden row before it (ahead 0: NULL, the sequence's own). Gives the
+// logits of the token after it and the hidden row for the next step. No length changes; what it writes to the pages past the
+// length is overwritten by the next real step. CH_ESTATE: no such layer, or opened without mtp.
+typedef struct ch_draft {
+    ch_seq *const *seq;   // [n_seq], all different
+    const int32_t *token; // [n_seq]
+    int32_t n_seq, ahead;
+    const float *hidden;  // [n_seq][n_embd] or NULL
+    float *logits;        // [n_seq][n_vocab]
+    float *hidden_out;    // [n_seq][n_embd]
+} ch_draft;
+int ch_model_draft(ch_model *m, const ch_draft *d, ch_error *e);
 
 // Called with named intermediate rows of each step (for `chimere trace`); NULL turns it off.
 void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user);
@@ -82,9 +99,13 @@ typedef struct ch_arch {
     int (*bind)(ch_model *m, void **data, ch_error *e);
     // Runs the layers of one step; in a dry run too, so it must touch rows through ops only.
     void (*forward)(const void *data, ch_step *st, float *logits);
+    // Draft step, one row per segment (positions past the length); hidden: [n_row][n_embd] or NULL for the slab's. NULL: no MTP.
+    void (*draft)(const void *data, ch_step *st, const float *hidden, float *logits);
 } ch_arch;
 const ch_arch *ch_arch_at(size_t i); // NULL past the end
 const char *ch_model_arch(const ch_model *m); // general.architecture
+bool ch_model_wants_mtp(const ch_model *m);    // params.mtp
+void ch_model_has_mtp(ch_model *m);            // bind has found the layer: ch_model_draft may be called
 
 // Hyper-parameters every family reads alike (architectures.md 1.11), checked against sane ranges.
 typedef struct ch_hparams {

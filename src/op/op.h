@@ -92,6 +92,11 @@ typedef struct ch_op_seg {
     uint8_t *slab;        // its recurrent slab
 } ch_op_seg;
 
+// Rows one position back: y[row] = x[row - 1] inside a segment; the first row takes what the last call left in the slab (zeros at
+// position 0), and the last row of x is left there for the next. x, y: [n_row][n].
+void ch_op_shift_rows(ch_op *op, const ch_op_seg *seg, size_t n_seg, size_t slab_off, const float *x, size_t n, float *y);
+void ch_op_slab_rows(ch_op *op, const ch_op_seg *seg, size_t n_seg, size_t slab_off, size_t n, float *y); // y[segment]: row in the slab
+
 // Attention with optional per-head QK norm, rotation, output gate. q rows: per head d_head query values and, when gated,
 // d_head gate values behind them. Appends K and V of the rows to the pages, then attends causally.
 typedef struct ch_op_attn_args {
@@ -100,7 +105,7 @@ typedef struct ch_op_attn_args {
     size_t n_row, n_head, n_head_kv, d_head, n_rot;
     bool gated, neox;
     float eps, scale;
-    const float *q;               // [n_row][n_head * d_head * (gated ? 2 : 1)]
+    const float *q;               // [n_row][n_head * d_head * (gated ? 2 : 1)]; NULL: only append
     const float *k, *v;           // [n_row][n_head_kv * d_head]
     const float *q_norm, *k_norm; // [d_head] or NULL
     bool head_norms;              // q_norm: [n_head][d_head], k_norm: [n_head_kv][d_head]: one per head

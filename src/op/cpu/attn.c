@@ -27,7 +27,7 @@ static const float *head_norm(const ch_op_attn_args *a, const float *norm, size_
 static void prepare_row(const ch_op *op, const ch_op_attn_args *a, const ch_op_seg *s, size_t i) {
     size_t d = a->d_head, row = s->row0 + i, pos = s->pos0 + i, step = a->gated ? 2 * d : d;
     float *q = (float *)op->buf[BUF_ATTN_Q] + row * a->n_head * d;
-    for (size_t h = 0; h < a->n_head; h++) {
+    for (size_t h = 0; h < a->n_head && a->q; h++) {
         memcpy(q + h * d, a->q + row * a->n_head * step + h * step, d * sizeof *q);
         norm_rope(op, a, row, head_norm(a, a->q_norm, h), q + h * d);
     }
@@ -70,6 +70,7 @@ static void attn_worker(void *arg, int worker, int n_workers) {
         ch_pool_split(a->seg[s].n_row, 1, worker, n_workers, &b, &e);
         for (size_t i = b; i < e; i++) prepare_row(j->op, a, &a->seg[s], i);
     }
+    if (!a->q) return;
     ch_pool_barrier(j->op->pool);
     float *work = (float *)(j->op->buf[BUF_ATTN_WORK] + (size_t)worker * j->op->attn_part);
     size_t item = 0; // dealt out in turn: late tiles of a long prompt cost more than early ones
