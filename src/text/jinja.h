@@ -159,6 +159,8 @@ struct jj_loop {
     const jj_node *filter;  // condition of `for x in y if condition`, NULL: none (any more)
     const jj_node *target;
     jj_scope *outer;
+    const jj_node *node;
+    int depth0;
     jj_val changed;         // arguments of the last loop.changed()
 };
 
@@ -191,7 +193,7 @@ typedef struct jj_call {
 // What the fields mean, by kind:
 //  DATA     val text                              PRINT    a
 //  IF       list condition, condition, ...; bodies[k] per condition, and the last one (n_bodies = n + 1) of `else`
-//  FOR      a target, b iterated, c filter, bodies[0], bodies[1] of `else`
+//  FOR      a target, b iterated, c filter, bodies[0], bodies[1] of `else`, uses 1: recursive
 //  SET      a target, b value                     SETBLOCK a target, b filter chain or NULL, bodies[0]
 //  MACRO    sym, list targets (names), list2 defaults of the last ones, bodies[0], uses   CALL a call, else as MACRO
 //  FILTER   b filter chain, bodies[0]             WITH     list targets, list2 values, bodies[0]     SCOPE bodies[0]
@@ -231,7 +233,7 @@ struct jj_ctx {
     size_t max_output; // bytes of one string
     uint64_t steps;    // left
     int depth, max_depth;
-    int line; // being evaluated, for messages
+    int line; // being evaluated, for messages; 0: parsing
     int64_t now;
     const ch_template *t;
     jj_val *root; // n_sym variables of the template itself
@@ -240,7 +242,9 @@ struct jj_ctx {
     jmp_buf fail;
 };
 
+// Ends the parse or render; a render's message begins with the template's line.
 CH_PRINTF(3, 4) _Noreturn void ch_jj_fail(jj_ctx *x, int code, const char *fmt, ...);
+_Noreturn void ch_jj_raise(jj_ctx *x, const jj_str *msg); // raise_exception: the message as it is
 _Noreturn void ch_jj_fail_undef(jj_ctx *x, jj_val v); // "'x' is undefined"
 void *ch_jj_alloc(jj_ctx *x, size_t n, size_t size);
 void ch_jj_charge(jj_ctx *x, uint64_t steps); // ends the render when its steps are used up
@@ -337,6 +341,7 @@ void ch_jj_assign(jj_ctx *x, jj_scope *s, int32_t sym, jj_val v);
 void ch_jj_assign_target(jj_ctx *x, jj_scope *s, const jj_node *target, jj_val v);
 enum { JJ_GO, JJ_BREAK, JJ_CONTINUE };
 int ch_jj_exec(jj_ctx *x, const jj_list *body, jj_scope *s, jj_buf *out);
+const jj_str *ch_jj_loop_again(jj_ctx *x, const jj_loop *l, jj_val over); // loop(over) of a recursive loop
 jj_val ch_jj_loop_attr(jj_ctx *x, jj_loop *l, const jj_str *name);
 
 // ---- tables -------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,16 @@ void ch_jj_fail(jj_ctx *x, int code, const char *fmt, ...)
     char msg[sizeof x->err.msg];
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
-    ch_error_set(&x->err, code, "%s", msg);
+    if (x->line)
+        ch_error_set(&x->err, code, "template line %d: %s", x->line, msg);
+    else
+        ch_error_set(&x->err, code, "%s", msg);
+    longjmp(x->fail, 1);
+}
+
+void ch_jj_raise(jj_ctx *x, const jj_str *msg)
+{
+    ch_error_set(&x->err, CH_EFORMAT, "%.*s", (int)(msg->n < sizeof x->err.msg ? msg->n : sizeof x->err.msg), msg->p);
     longjmp(x->fail, 1);
 }
 
@@ -32,14 +41,14 @@ void *ch_jj_alloc(jj_ctx *x, size_t n, size_t size)
 void ch_jj_charge(jj_ctx *x, uint64_t steps)
 {
     if (steps > x->steps)
-        ch_jj_fail(x, CH_ELIMIT, "template line %d: it takes more steps than the limit", x->line);
+        ch_jj_fail(x, CH_ELIMIT, "it takes more steps than the limit");
     x->steps -= steps;
 }
 
 void ch_jj_enter(jj_ctx *x)
 {
     if (x->depth >= x->max_depth)
-        ch_jj_fail(x, CH_ELIMIT, "template line %d: nested deeper than %d levels", x->line, x->max_depth);
+        ch_jj_fail(x, CH_ELIMIT, "nested deeper than %d levels", x->max_depth);
     x->depth++;
 }
 
@@ -279,8 +288,8 @@ jj_val ch_jj_call(jj_ctx *x, jj_val f, const jj_args *a)
         return ch_jj_call_def(x, f.u.fn->def, f.u.fn->self, a);
     if (f.type == JJ_UNDEF)
         ch_jj_fail_undef(x, f);
-    if (f.type == JJ_LOOP)
-        ch_jj_fail(x, CH_EUNSUPPORTED, "recursive loops are not supported");
+    if (f.type == JJ_LOOP && a->n == 1)
+        return ch_jj_of_str(ch_jj_loop_again(x, f.u.l, a->pos[0]));
     ch_jj_fail(x, CH_EFORMAT, "'%s' object is not callable", ch_jj_type_name(f));
 }
 
@@ -440,7 +449,7 @@ static jj_val eval_node(jj_ctx *x, const jj_node *n, jj_scope *s)
     case JJ_E_MATH: return eval_math(x, n, s);
     case JJ_E_CONCAT: return eval_concat(x, n, s);
     default: // a slice among several subscripts
-        ch_jj_fail(x, CH_EUNSUPPORTED, "template line %d: slices in several dimensions are not supported", n->line);
+        ch_jj_fail(x, CH_EUNSUPPORTED, "slices in several dimensions are not supported");
     }
 }
 

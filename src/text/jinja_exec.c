@@ -82,9 +82,9 @@ jj_val ch_jj_loop_attr(jj_ctx *x, jj_loop *l, const jj_str *name)
     if (ch_jj_str_is(name, "revindex0"))
         return ch_jj_int(loop_length(x, l) - i - 1);
     if (ch_jj_str_is(name, "depth"))
-        return ch_jj_int(1);
+        return ch_jj_int(l->depth0 + 1);
     if (ch_jj_str_is(name, "depth0"))
-        return ch_jj_int(0);
+        return ch_jj_int(l->depth0);
     if (ch_jj_str_is(name, "previtem"))
         return i ? l->prev : ch_jj_undef_hint(x, "there is no previous item");
     if (ch_jj_str_is(name, "nextitem"))
@@ -104,11 +104,12 @@ static jj_scope *block_scope(jj_ctx *x, jj_scope *old, jj_scope *up)
     return s;
 }
 
-static int exec_for(jj_ctx *x, const jj_node *n, jj_scope *outer, jj_buf *out)
+static int run_loop(jj_ctx *x, const jj_node *n, jj_val over, int depth0, jj_scope *outer, jj_buf *out)
 {
-    jj_val over = ch_jj_eval(x, n->b, outer);
     jj_loop *l = ch_jj_alloc(x, 1, sizeof *l);
     l->src = ch_jj_iterate(x, over);
+    l->node = n;
+    l->depth0 = depth0;
     l->filter = n->c;
     l->target = n->a;
     l->outer = outer;
@@ -139,6 +140,15 @@ static int exec_for(jj_ctx *x, const jj_node *n, jj_scope *outer, jj_buf *out)
     return JJ_GO;
 }
 
+const jj_str *ch_jj_loop_again(jj_ctx *x, const jj_loop *l, jj_val over)
+{
+    jj_buf b = {0};
+    if (!l->node->uses)
+        ch_jj_fail(x, CH_EFORMAT, "The loop must have the 'recursive' marker to be called recursively.");
+    run_loop(x, l->node, over, l->depth0 + 1, l->outer, &b);
+    return ch_jj_buf_str(x, &b);
+}
+
 // ---- other statements -----------------------------------------------------------------------------------------------------
 
 static jj_val make_macro(jj_ctx *x, const jj_node *n, jj_scope *s)
@@ -167,7 +177,7 @@ static int exec_node(jj_ctx *x, const jj_node *n, jj_scope *s, jj_buf *out)
     case JJ_S_DATA: ch_jj_buf_add(x, out, n->val.u.s->p, n->val.u.s->n, true); return JJ_GO;
     case JJ_S_PRINT: print_value(x, out, ch_jj_eval(x, n->a, s)); return JJ_GO;
     case JJ_S_IF: return exec_if(x, n, s, out);
-    case JJ_S_FOR: return exec_for(x, n, s, out);
+    case JJ_S_FOR: return run_loop(x, n, ch_jj_eval(x, n->b, s), 0, s, out);
     case JJ_S_SET: ch_jj_assign_target(x, s, n->a, ch_jj_eval(x, n->b, s)); return JJ_GO;
     case JJ_S_SETBLOCK:
         v = ch_jj_of_str(body_text(x, &n->bodies[0], s));

@@ -161,35 +161,43 @@ static jj_val f_items(const jj_in *in)
     return ch_jj_of_seq(copy_items(in->x, ch_jj_of_seq(ch_jj_dict_view(in->x, in->self.u.d, JJ_ITEMS)), JJ_ITER));
 }
 
-// Sorts q by the value at each path of attribute ("a,b" sorts by a, then by b).
+// Sorts q by the value at a path.
 static void sort_by(jj_ctx *x, jj_seq *q, jj_val attribute, jj_val def, bool sensitive, bool reverse)
 {
     jj_val *key = ch_jj_alloc(x, q->n, sizeof *key);
-    bool many = attribute.type == JJ_STR && memchr(attribute.u.s->p, ',', attribute.u.s->n);
-    for (size_t i = 0; i < q->n; i++) {
-        if (!many) {
-            key[i] = fold_case(x, ch_jj_path(x, q->item[i], attribute, def), sensitive);
-            continue;
-        }
-        const jj_str *s = attribute.u.s;
-        jj_seq *keys = ch_jj_seq(x, JJ_LIST, 2);
-        for (size_t k = 0; k <= s->n;) {
-            const char *comma = memchr(s->p + k, ',', s->n - k);
-            size_t n = comma ? (size_t)(comma - s->p) - k : s->n - k;
-            jj_val path = ch_jj_of_str(ch_jj_sub(x, s, k, k + n));
-            ch_jj_seq_add(x, keys, fold_case(x, ch_jj_path(x, q->item[i], path, def), sensitive));
-            k += n + 1;
-        }
-        key[i] = ch_jj_of_seq(keys);
-    }
+    for (size_t i = 0; i < q->n; i++)
+        key[i] = fold_case(x, ch_jj_path(x, q->item[i], attribute, def), sensitive);
     ch_jj_sort(x, key, q->item, q->n, reverse);
+}
+
+// List of the values at the paths of attribute: "a,b" sorts by a, then by b. A list even of one, as in the reference, so
+// that equal values that have no order (two undefined ones) are no error.
+static jj_val sort_keys(jj_ctx *x, jj_val v, jj_val attribute, bool sensitive)
+{
+    jj_seq *keys = ch_jj_seq(x, JJ_LIST, 1);
+    if (attribute.type != JJ_STR) {
+        ch_jj_seq_add(x, keys, fold_case(x, ch_jj_path(x, v, attribute, ch_jj_none()), sensitive));
+        return ch_jj_of_seq(keys);
+    }
+    const jj_str *s = attribute.u.s;
+    for (size_t k = 0; k <= s->n;) {
+        const char *comma = memchr(s->p + k, ',', s->n - k);
+        size_t n = comma ? (size_t)(comma - s->p) - k : s->n - k;
+        jj_val path = ch_jj_of_str(ch_jj_sub(x, s, k, k + n));
+        ch_jj_seq_add(x, keys, fold_case(x, ch_jj_path(x, v, path, ch_jj_none()), sensitive));
+        k += n + 1;
+    }
+    return ch_jj_of_seq(keys);
 }
 
 static jj_val f_sort(const jj_in *in)
 {
     jj_ctx *x = in->x;
     jj_seq *q = copy_items(x, in->self, JJ_LIST);
-    sort_by(x, q, in->arg[2], ch_jj_none(), ch_jj_arg_bool(x, in->arg[1], false), ch_jj_arg_bool(x, in->arg[0], false));
+    jj_val *key = ch_jj_alloc(x, q->n, sizeof *key);
+    for (size_t i = 0; i < q->n; i++)
+        key[i] = sort_keys(x, q->item[i], in->arg[2], ch_jj_arg_bool(x, in->arg[1], false));
+    ch_jj_sort(x, key, q->item, q->n, ch_jj_arg_bool(x, in->arg[0], false));
     return ch_jj_of_seq(q);
 }
 

@@ -310,8 +310,7 @@ static jj_val g_namespace(const jj_in *in)
 
 static jj_val g_raise_exception(const jj_in *in)
 {
-    const jj_str *s = ch_jj_to_str(in->x, in->arg[0]);
-    ch_jj_fail(in->x, CH_EFORMAT, "%.*s", (int)(s->n < 1000 ? s->n : 1000), s->p);
+    ch_jj_raise(in->x, ch_jj_to_str(in->x, in->arg[0]));
 }
 
 // One directive at a time, so that no format needs more than a small buffer.

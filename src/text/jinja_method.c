@@ -80,8 +80,7 @@ static void split_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q)
         if (i >= s->n)
             return;
         if (max >= 0 && (int64_t)q->n >= max) {
-            const jj_str *rest = ch_jj_strip(x, ch_jj_sub(x, s, i, s->n), NULL, JJ_RIGHT);
-            ch_jj_seq_add(x, q, ch_jj_of_str(rest));
+            add_part(x, q, s, i, s->n);
             return;
         }
         size_t begin = i;
@@ -109,7 +108,7 @@ static void rsplit_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q)
         if (!s->n)
             return;
         if (max >= 0 && (int64_t)q->n >= max) {
-            ch_jj_seq_add(x, q, ch_jj_of_str(ch_jj_strip(x, s, NULL, JJ_LEFT)));
+            ch_jj_seq_add(x, q, ch_jj_of_str(s));
             return;
         }
         size_t i = s->n;

@@ -263,6 +263,12 @@ jj_val ch_jj_slice(jj_ctx *x, jj_val v, jj_val start, jj_val stop, jj_val step)
         else
             ch_jj_seq_add(x, r, q->item[i]);
     }
+    if (!str && q->kind == JJ_RANGE && q->n) { // a part of a range is a range
+        r->kind = JJ_RANGE;
+        r->range[0] = q->item[0].u.i + b * q->range[2];
+        r->range[1] = q->item[0].u.i + e * q->range[2];
+        r->range[2] = q->range[2] * by;
+    }
     return str ? ch_jj_of_str(ch_jj_buf_str(x, &text)) : ch_jj_of_seq(r);
 }
 

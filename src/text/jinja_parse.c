@@ -246,8 +246,7 @@ static jj_node *parse_for(jj_parser *p)
     n->b = ch_jj_parse_tuple(p, JJ_TUPLE_NO_COND, "recursive");
     if (ch_jj_skip_name(p, "if"))
         n->c = ch_jj_parse_expr(p, true);
-    if (ch_jj_at_name(p, "recursive"))
-        ch_jj_fail(p->x, CH_EUNSUPPORTED, "template line %d: recursive loops are not supported", p->tok.line);
+    n->uses = ch_jj_skip_name(p, "recursive");
     p->loops++;
     parse_block(p, n, ends);
     p->loops--;
