@@ -77,8 +77,9 @@ static int settle_params(const chimere_engine_params *p, chimere_engine_params *
 
 static int open_model(ch_model **m, const chimere_engine_params *p, bool meta_only, ch_error *e)
 {
-    ch_model_params mp = {p->tier, p->n_threads, p->n_batch, p->n_slots, meta_only, p->no_repack, p->progress,
-                          p->progress_user};
+    ch_model_params mp = {.tier = p->tier, .n_threads = p->n_threads, .n_batch = p->n_batch, .n_seq = p->n_slots,
+                          .meta_only = meta_only, .no_repack = p->no_repack, .progress = p->progress,
+                          .progress_user = p->progress_user};
     return ch_model_open(m, p->model_path, &mp, e);
 }
 
