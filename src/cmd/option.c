@@ -311,11 +311,21 @@ static const char *near_setting(const char *typed, const char **name)
     return ch_cmd_suggest(typed, name, n);
 }
 
+// Variables of the project's own tests and scripts.
+static bool is_for_tests(const char *var)
+{
+    static const char *const name[] = {"TEST", "PEERS=", "REF_LIB=", "BIN=", "TMP="};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        if (strncmp(var, name[i], strlen(name[i])) == 0)
+            return true;
+    return false;
+}
+
 static bool read_environment(ch_cmd_options *o)
 {
     static const char prefix[] = "CHIMERE_";
     for (char **e = environ; *e; e++) {
-        if (strncmp(*e, prefix, sizeof prefix - 1) != 0 || strncmp(*e, "CHIMERE_TEST", 12) == 0)
+        if (strncmp(*e, prefix, sizeof prefix - 1) != 0 || is_for_tests(*e + sizeof prefix - 1))
             continue;
         const char *var = *e + sizeof prefix - 1, *eq = strchr(var, '=');
         if (!eq)
