@@ -47,23 +47,6 @@ static void note(const chat *c, const char *fmt, ...)
     fprintf(stderr, "%s\n", c->color ? PLAIN : "");
 }
 
-// Text of the model may hold bytes that drive a terminal; only line breaks and tabs get through to one.
-static void print_text(FILE *to, const char *s, size_t n)
-{
-    if (!isatty(fileno(to))) {
-        fwrite(s, 1, n, to);
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            unsigned char b = (unsigned char)s[i], next = i + 1 < n ? (unsigned char)s[i + 1] : 0;
-            if (b == 0xc2 && next >= 0x80 && next < 0xa0)
-                i++; // C1 controls
-            else if ((b >= 0x20 && b != 0x7f) || b == '\n' || b == '\t')
-                putc(b, to);
-        }
-    }
-    fflush(to);
-}
-
 static bool add_message(chat *c, const char *role, const char *text, size_t n)
 {
     json_t *m = json_pack("{s:s, s:o}", "role", role, "content", json_stringn(text, n));
@@ -99,7 +82,7 @@ static void print_event(const chat *c, answer *a, const chimere_event *ev)
         if (!c->quiet) {
             if (!a->thinking && c->color)
                 fputs(DIM, stderr);
-            print_text(stderr, ev->reasoning, ev->n_reasoning);
+            ch_cmd_print_text(stderr, ev->reasoning, ev->n_reasoning);
             a->thinking = true;
         }
     }
@@ -109,7 +92,7 @@ static void print_event(const chat *c, answer *a, const chimere_event *ev)
             fputs(c->color ? "\033[0m\n\n" : "\n\n", stderr);
         a->thinking = false;
         fflush(stderr);
-        print_text(stdout, ev->answer, ev->n_answer);
+        ch_cmd_print_text(stdout, ev->answer, ev->n_answer);
     }
 }
 
@@ -385,6 +368,8 @@ static void talk(chat *c)
         }
         ask(c);
     }
+    if (ch_cmd_line_is_terminal(c->line) && !dropped)
+        putchar('\n');
     ch_buf_free(&text);
 }
 

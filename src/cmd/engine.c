@@ -1,6 +1,7 @@
 // Engine set-up shared by run, chat, serve and bench.
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cmd/engine.h"
 
@@ -89,4 +90,20 @@ bool ch_cmd_signal_pending(const sigset_t *set)
 {
     struct timespec now = {0, 0};
     return sigtimedwait(set, NULL, &now) > 0;
+}
+
+bool ch_cmd_print_text(FILE *to, const char *s, size_t n)
+{
+    if (!isatty(fileno(to))) {
+        fwrite(s, 1, n, to);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            unsigned char b = (unsigned char)s[i], next = i + 1 < n ? (unsigned char)s[i + 1] : 0;
+            if (b == 0xc2 && next >= 0x80 && next < 0xa0)
+                i++; // C1 controls
+            else if ((b >= 0x20 && b != 0x7f) || b == '\n' || b == '\t')
+                putc(b, to);
+        }
+    }
+    return fflush(to) == 0;
 }

@@ -19,6 +19,10 @@ chimere_engine *ch_cmd_open_engine(const ch_cmd_options *o, int n_slots, int *ex
 bool ch_cmd_fill_sampling(chimere_request_params *q, const char **stop, const ch_cmd_options *o);
 int ch_cmd_fail_engine(const char *cmd, const chimere_error *e);
 
+// Writes and flushes what a model said; false: it could not be written. It may hold bytes that drive a terminal: only line
+// breaks and tabs get through to one.
+bool ch_cmd_print_text(FILE *to, const char *s, size_t n);
+
 // Ctrl-C without global state: the signals are blocked (before any thread starts) and polled.
 void ch_cmd_block_signals(sigset_t *set);
 bool ch_cmd_signal_pending(const sigset_t *set); // takes one if there

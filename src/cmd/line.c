@@ -34,7 +34,7 @@ static unsigned char drop_line(EditLine *el, int key)
     el_get(el, EL_CLIENTDATA, &l);
     if (l)
         l->dropped = true;
-    fputs("^C", stdout);
+    fputs("^C\n", stdout);
     return CC_NEWLINE;
 }
 

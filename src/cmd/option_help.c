@@ -114,7 +114,9 @@ void ch_cmd_print_help(const ch_cmd_spec *spec, FILE *to)
         fprintf(to, "\nExamples:\n%s\n", spec->examples);
 }
 
-// First *.gguf of dir in byte order, so that the choice does not depend on the file system.
+static const char RANDOM_MODEL[] = "random-weights.gguf"; // what `make run` writes
+
+// First *.gguf of dir in byte order, so that the choice does not depend on the file system; random weights come last.
 static char *first_gguf(const ch_cmd_options *o, const char *dir)
 {
     char best[256] = "";
@@ -123,7 +125,9 @@ static char *first_gguf(const ch_cmd_options *o, const char *dir)
         return NULL;
     for (struct dirent *e = readdir(d); e; e = readdir(d)) {
         size_t n = strlen(e->d_name);
-        if (n > 5 && n < sizeof best && strcmp(e->d_name + n - 5, ".gguf") == 0 && (!best[0] || strcmp(e->d_name, best) < 0))
+        bool file = n > 5 && n < sizeof best && strcmp(e->d_name + n - 5, ".gguf") == 0;
+        bool better = !best[0] || strcmp(best, RANDOM_MODEL) == 0 || strcmp(e->d_name, best) < 0;
+        if (file && better && (!best[0] || strcmp(e->d_name, RANDOM_MODEL) != 0))
             memcpy(best, e->d_name, n + 1);
     }
     closedir(d);
@@ -157,11 +161,14 @@ const char *ch_cmd_model_path(const ch_cmd_options *o, bool *shipped)
         if (path) {
             if (shipped)
                 *shipped = true;
+            size_t len = strlen(path), random = sizeof RANDOM_MODEL - 1;
+            if (len >= random && strcmp(path + len - random, RANDOM_MODEL) == 0)
+                ch_log(CH_LOG_WARN, "%s has random weights: what it says is noise; give a model with -m FILE", path);
             return path;
         }
     }
     ch_cmd_fail(o->spec->name, CH_EXIT_FAILED,
                 "no model: give one with -m FILE.gguf or CHIMERE_MODEL (no models/*.gguf beside the program; "
-                "`make run` or `chimere synth qwen35moe models/FILE.gguf` makes one)");
+                "`make run` makes one with random weights)");
     return NULL;
 }

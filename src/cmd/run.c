@@ -102,12 +102,9 @@ static int read_events(chimere_request *request, const ch_cmd_options *o, const 
             json_array_append_new(ids, json_integer(ev.tokens[i].id));
         if (json) {
             ch_buf_append(&text, ev.answer, ev.n_answer);
-        } else if (ev.n_answer) {
-            fwrite(ev.answer, 1, ev.n_answer, stdout);
-            if (fflush(stdout) != 0) { // the reader of our output went away
-                chimere_request_cancel(request);
-                code = CH_EXIT_FAILED;
-            }
+        } else if (ev.n_answer && !ch_cmd_print_text(stdout, ev.answer, ev.n_answer)) {
+            chimere_request_cancel(request); // the reader of our output went away
+            code = CH_EXIT_FAILED;
         }
     }
     ch_cmd_end_progress(&bar);
