@@ -261,7 +261,7 @@ int ch_model_forward(ch_model *m, const ch_batch *b, float *logits, ch_error *e)
 }
 
 // What the model would answer greedily after these tokens, at most max ids; the end token included.
-static size_t fake_answer(const int32_t *tok, size_t n, int32_t *out, size_t max)
+static CH_UNUSED size_t fake_answer(const int32_t *tok, size_t n, int32_t *out, size_t max)
 {
     uint64_t h = 0;
     size_t k = 0;
