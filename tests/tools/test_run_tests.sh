@@ -1,5 +1,5 @@
 #!/bin/bash
-# The test runner itself, on a small tree of its own: counts, skips, failures, crashes, time limits, empty runs.
+# The test runner itself, on a small tree of its own: counts, skips, failures, crashes, limits, empty runs. time limit: 120 s
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)

@@ -71,7 +71,7 @@ CH_FORCE_INLINE void block_scales(const family f, const ch_panel_view *p, size_t
     __m512 dm = d;
     if (f.affine) dm = _mm512_mul_ps(half_scale(f.scale, ds + 32), _mm512_set1_ps(-p->min_factor));
 #pragma GCC unroll 2
-    for (int j = 0; j < 32 / f.sub; j++) {
+    for (size_t j = 0; j < n_sub; j++) {
         const __m128i x = _mm_loadu_si128((const __m128i *)(subs + 16 * j));
         s->w[j] = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x)));
         if (!f.affine) continue;
@@ -110,8 +110,9 @@ CH_FORCE_INLINE void tile(const family f, bool wide, const ch_panel_view *p, con
         const uint8_t *c = p->codes + b * (64u * (unsigned)f.planes), *a = act + b * sizeof(ch_act8);
         scales s;
         block_scales(f, p, b, &s);
+        const int n_sub = 32 / f.sub;
 #pragma GCC unroll 2
-        for (int j = 0; j < 32 / f.sub; j++) {
+        for (int j = 0; j < n_sub; j++) {
             __m512i sum[8];
 #pragma GCC unroll 8
             for (int t = 0; t < n_tok; t++) sum[t] = _mm512_setzero_si512();
