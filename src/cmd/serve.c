@@ -1,4 +1,5 @@
 // chimere serve: the engine over HTTP.
+#include <string.h>
 #include <time.h>
 
 #include "cmd/engine.h"
@@ -57,14 +58,15 @@ static void fill_server(ch_serve_params *p, const ch_cmd_options *o)
 
 static void say_ready(const ch_serve *s, const ch_cmd_options *o, const chimere_engine_info *i)
 {
+    const char *host = ch_opt_text(o, CH_OPT_HOST), *key = ch_opt_text(o, CH_OPT_API_KEY) ? " -H 'Authorization: Bearer KEY'" : "";
+    const char *open = strchr(host, ':') ? "[" : "", *close = open[0] ? "]" : ""; // IPv6
+    int port = ch_serve_port(s);
     if (ch_opt_bool(o, CH_OPT_QUIET))
         return;
-    fprintf(stderr, "chimere: %s (%s, %.1f M parameters, %d slots of %d tokens, %s) is ready on http://%s:%d/v1\n",
-            ch_serve_model_name(s), i->arch, (double)i->n_params * 1e-6, i->n_slots, i->n_ctx, i->tier,
-            ch_opt_text(o, CH_OPT_HOST), ch_serve_port(s));
-    fprintf(stderr, "Try: curl http://%s:%d/v1/chat/completions -H 'Content-Type: application/json'%s -d "
-                    "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}]}'\n",
-            ch_opt_text(o, CH_OPT_HOST), ch_serve_port(s), ch_opt_text(o, CH_OPT_API_KEY) ? " -H 'Authorization: Bearer KEY'" : "");
+    fprintf(stderr, "chimere: %s (%s, %.1f M parameters, %d slots of %d tokens, %s) is ready on http://%s%s%s:%d/v1\n",
+            ch_serve_model_name(s), i->arch, (double)i->n_params * 1e-6, i->n_slots, i->n_ctx, i->tier, open, host, close, port);
+    fprintf(stderr, "Try: curl http://%s%s%s:%d/v1/chat/completions -H 'Content-Type: application/json'%s -d "
+                    "'{\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}]}'\n", open, host, close, port, key);
 }
 
 // Until a signal; then lets running answers end, for DRAIN_SECONDS or until a second signal.
@@ -118,7 +120,10 @@ int ch_cmd_serve(int argc, char **argv)
         ch_cmd_fail_engine("serve", &ce);
         goto done;
     }
-    ch_serve_set_engine(load.server, engine);
+    if (ch_serve_set_engine(load.server, engine) != 0) {
+        ch_cmd_fail("serve", CH_EXIT_FAILED, "out of memory");
+        goto done;
+    }
     say_ready(load.server, &o, chimere_engine_get_info(engine));
     serve_until_signal(load.server, &signals);
     code = CH_EXIT_OK;

@@ -135,6 +135,7 @@ enum MHD_Result ch_serve_queue(ch_exchange *x, int status, struct MHD_Response *
     else if (status >= 400)
         x->s->n_client_errors++;
     x->replied = true;
+    x->status = status;
     enum MHD_Result ok = MHD_queue_response(x->conn, (unsigned)status, r);
     MHD_destroy_response(r);
     return ok;

@@ -31,7 +31,7 @@ typedef struct ch_serve_params {
 int ch_serve_start(ch_serve **s, const ch_serve_params *p, ch_error *e);
 int ch_serve_port(const ch_serve *s);
 void ch_serve_set_progress(ch_serve *s, double part); // of loading, 0..1, shown by /health
-void ch_serve_set_engine(ch_serve *s, chimere_engine *engine);
+int ch_serve_set_engine(ch_serve *s, chimere_engine *engine); // CH_ENOMEM: not set
 const char *ch_serve_model_name(const ch_serve *s); // NULL before the engine is set
 void ch_serve_drain(ch_serve *s);  // new API calls are answered 503 shutting_down; running answers go on
 int ch_serve_n_active(ch_serve *s); // answers being made

@@ -169,7 +169,6 @@ static ch_exchange *begin_exchange(ch_serve *s, struct MHD_Connection *conn, con
 static bool take_body(ch_exchange *x, const char *data, size_t n)
 {
     ch_serve *s = x->s;
-    x->n_seen += n;
     if (!x->refused && x->body.len + n > s->p.max_body) {
         x->refused = true;
         ch_serve_refuse(&x->refusal, 413, "payload_too_large", NULL, "the body is larger than the %zu bytes allowed",
@@ -251,6 +250,8 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **own, enu
     if (!x)
         return;
     *own = NULL;
+    ch_log(CH_LOG_DEBUG, "http: %s %s: %d%s", x->endpoint ? x->endpoint->method : "", x->endpoint ? x->endpoint->path : "(refused)",
+           x->status, atomic_load(&x->gone) ? ", the client left" : "");
     ch_serve_unwatch(x);
     chimere_request_close(&x->request);
     if (x->free_state)
@@ -358,6 +359,8 @@ static char *copy(const char *s)
 int ch_serve_start(ch_serve **out, const ch_serve_params *p, ch_error *e)
 {
     *out = NULL;
+    if (p->name && (!p->name[0] || !ch_utf8_valid(p->name, strlen(p->name))))
+        return ch_error_set(e, CH_ERANGE, "the model's name must be UTF-8 text");
     ch_serve *s = ch_alloc(sizeof *s);
     if (!s)
         return ch_error_set(e, CH_ENOMEM, "no memory for the server");
@@ -400,7 +403,7 @@ void ch_serve_set_progress(ch_serve *s, double part)
     atomic_store(&s->progress, part);
 }
 
-void ch_serve_set_engine(ch_serve *s, chimere_engine *engine)
+int ch_serve_set_engine(ch_serve *s, chimere_engine *engine)
 {
     const chimere_engine_info *info = chimere_engine_get_info(engine);
     const char *file = strrchr(info->path, '/');
@@ -408,11 +411,17 @@ void ch_serve_set_engine(ch_serve *s, chimere_engine *engine)
     size_t n = strlen(file);
     if (n > 5 && strcmp(file + n - 5, ".gguf") == 0)
         n -= 5;
-    s->shown_name = s->name ? copy(s->name) : ch_strndup(file, n);
+    if (s->name)
+        s->shown_name = copy(s->name);
+    else // any bytes may stand in a file's name, only UTF-8 in JSON
+        s->shown_name = ch_utf8_valid(file, n) ? ch_strndup(file, n) : copy("model");
+    if (!s->shown_name)
+        return CH_ENOMEM;
     uint64_t h = ch_hash64(chimere_version(), strlen(chimere_version()), info->n_params);
     h = ch_hash64(file, strlen(file), h);
     snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%012llx", (unsigned long long)(h & 0xffffffffffffULL));
     atomic_store(&s->engine, engine); // everything above is read only after this
+    return 0;
 }
 
 const char *ch_serve_model_name(const ch_serve *s)

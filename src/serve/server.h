@@ -48,8 +48,9 @@ struct ch_exchange {
     char origin[256];   // allowed origin to name in the answer; "": none
     ch_buf body;
     size_t reserved;    // bytes of s->body_bytes taken by this body
-    size_t n_seen, n_dropped; // bytes of the body that came, and of those not kept
+    size_t n_dropped;   // bytes of a refused body that were read and not kept
     bool started, replied;
+    int status; // of the reply
     // Answers that take time (api_chat.c):
     void *state;                // of the endpoint
     void (*free_state)(void *); // called on any end of the exchange, after it is no longer watched

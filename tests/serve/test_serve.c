@@ -56,7 +56,7 @@ static void start_with(fixture *f, const ch_serve_params *p, const char *path, i
     f->port = ch_serve_port(f->s);
     if (path) {
         open_engine(f, path, n_slots, n_queue);
-        ch_serve_set_engine(f->s, f->engine);
+        assert_int_equal(ch_serve_set_engine(f->s, f->engine), 0);
     }
 }
 
