@@ -46,7 +46,9 @@ enum {
     CH_TOK_SPECIAL = 1, // spellings of control tokens in the text become those tokens (templates); off: plain text (messages)
     CH_TOK_BOS_EOS = 2  // add bos/eos as the file asks (never a second bos)
 };
-// Appends the ids of text[0..n) to out. Invalid UTF-8 is kept byte for byte where the vocabulary can express it.
+// Appends the ids of text[0..n), at most 64 MiB, to out. User-defined tokens (type 4, and tags that are typed as normal but that
+// no merge makes) are matched with or without CH_TOK_SPECIAL, as in the reference. Where the model's maker normalises (qwen2:
+// NFC), so do we. On an error out is as it was. Invalid UTF-8 is kept byte for byte where the vocabulary can express it.
 // Time is near-linear in n for any input. Errors: CH_ENOMEM, CH_ELIMIT.
 int ch_tokenize(const ch_vocab *v, const char *text, size_t n, unsigned flags, ch_tokens *out, ch_error *e);
 
@@ -55,8 +57,10 @@ typedef struct ch_span {
     size_t begin, end;
     bool literal; // true: written by the template; false: came from a message or tool (never parsed for control tokens)
 } ch_span;
-// Tokenises text with its spans (in order, covering it): control spellings count only inside literal spans, and the
-// pre-tokenizer still sees across the borders of spans (as if the text were one string).
+// Tokenises text with its spans (in order, covering it, else CH_ERANGE). Control spellings count only where they lie wholly in
+// literal text (spans side by side are one). So do user-defined tokens shaped like markers (<think>, [INST], |||X|||), which
+// templates and models use as structure: message text never becomes one. Other user-defined tokens (runs of spaces, words)
+// match anywhere. The pre-tokenizer still sees across the borders of spans, as if the text were one string.
 int ch_tokenize_spans(const ch_vocab *v, const char *text, size_t n, const ch_span *span, size_t n_span, unsigned flags,
                       ch_tokens *out, ch_error *e);
 

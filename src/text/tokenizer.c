@@ -290,7 +290,8 @@ static int tokenize(const ch_vocab *v, const char *text, marker_scope *m, unsign
 }
 
 static int check_length(size_t n, ch_error *e) {
-    return n <= CH_TEXT_MAX ? 0 : ch_error_set(e, CH_ELIMIT, "text to tokenise: expected at most %u bytes, found %zu", CH_TEXT_MAX, n);
+    if (n <= CH_TEXT_MAX) return 0;
+    return ch_error_set(e, CH_ELIMIT, "text to tokenise: expected at most %u bytes, found %zu", CH_TEXT_MAX, n);
 }
 
 int ch_tokenize(const ch_vocab *v, const char *text, size_t n, unsigned flags, ch_tokens *out, ch_error *e) {

@@ -92,7 +92,9 @@ static void mark_eog(ch_vocab *v) {
 }
 
 // ---- loading --------------------------------------------------------------------------------------------------------------
-static int no_memory(const ch_vocab *v, ch_error *e) { return ch_error_set(e, CH_ENOMEM, "no memory for a vocabulary of %d tokens", v->n); }
+static int no_memory(const ch_vocab *v, ch_error *e) {
+    return ch_error_set(e, CH_ENOMEM, "no memory for a vocabulary of %d tokens", v->n);
+}
 
 // A token id by key; ids outside the vocabulary are ignored, as writers use them for "none".
 static int get_id(const ch_vocab *v, const ch_gguf *g, const char *key, int32_t *id, ch_error *e) {
@@ -165,14 +167,16 @@ static int load_pre(ch_vocab *v, const ch_gguf *g, ch_error *e) {
     ch_gguf_str name = {"default", 7};
     int rc = ch_gguf_get_str(g, "tokenizer.ggml.pre", &name, e);
     if (rc < 0) return rc;
-    if (rc == 0) ch_log(CH_LOG_WARN, "%s: no tokenizer.ggml.pre; using \"default\", which may not be the model's", ch_gguf_path(g));
+    if (rc == 0)
+        ch_log(CH_LOG_WARN, "%s: no tokenizer.ggml.pre; using \"default\", which may not be the model's", ch_gguf_path(g));
     return ch_text_pre_open(&v->pre, name.p, name.n, true, e);
 }
 
 // Tags that were added to the vocabulary but are typed as normal: no merge makes them, so text could never become them.
 static void promote_tags(ch_vocab *v, const uint8_t *produced) {
     for (int32_t i = 0; i < v->n; i++) {
-        if (v->type[i] != CH_TOKEN_NORMAL || produced[i] || !is_angle_tag(v->pool + v->off[i], v->off[i + 1] - v->off[i])) continue;
+        if (v->type[i] != CH_TOKEN_NORMAL || produced[i]) continue;
+        if (!is_angle_tag(v->pool + v->off[i], v->off[i + 1] - v->off[i])) continue;
         v->type[i] = CH_TOKEN_USER;
         v->flag[i] |= CH_VOCAB_TAG | CH_VOCAB_NO_TEXT;
     }
@@ -270,7 +274,11 @@ static int load_spm(ch_vocab *v, const ch_gguf *g, ch_error *e) {
 }
 
 // ---- printed bytes ----------------------------------------------------------------------------------------------------------
-static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    char lower = (char)(c | 32);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
 
 // What token id prints, appended to out (never longer than its spelling).
 static bool append_piece(const ch_vocab *v, int32_t id, ch_buf *out) {

@@ -47,7 +47,7 @@ static bool grow_map(ch_vocab *v) {
 // Adds the spelling as symbol n_sym.
 static bool add_symbol(ch_vocab *v, const char *text, size_t n) {
     if (n > CH_VOCAB_MAX_POOL - v->n_pool || v->n_sym >= INT32_MAX / 2) return false;
-    if (v->n_pool + n > v->cap_pool) {
+    if (!v->pool || v->n_pool + n > v->cap_pool) {
         size_t cap = 2 * (v->n_pool + n) + 4096;
         char *pool = ch_realloc(v->pool, cap);
         if (!pool) return false;
@@ -82,7 +82,8 @@ int ch_vocab_load_tokens(ch_vocab *v, const ch_gguf *g, const ch_gguf_kv *tokens
         ch_gguf_str s = ch_gguf_arr_str(g, tokens, i);
         if (s.n > CH_VOCAB_MAX_POOL - v->n_pool)
             return ch_error_set(e, CH_ELIMIT, "tokenizer.ggml.tokens: more than %u bytes of text", CH_VOCAB_MAX_POOL);
-        if (!add_symbol(v, s.p, s.n)) return ch_error_set(e, CH_ENOMEM, "no memory for %llu tokens", (unsigned long long)tokens->n);
+        if (!add_symbol(v, s.p, s.n))
+            return ch_error_set(e, CH_ENOMEM, "no memory for %llu tokens", (unsigned long long)tokens->n);
     }
     v->n = v->n_sym;
     return 0;
@@ -173,7 +174,8 @@ static bool add_splits(ch_vocab *v, int32_t id, uint32_t rank) {
         int32_t left = cut == n_first ? ch_vocab_intern(v, text, cut) : ch_vocab_symbol(v, text, cut);
         int32_t right = n - cut == len ? ch_vocab_intern(v, text + cut, n - cut) : ch_vocab_symbol(v, text + cut, n - cut);
         if ((cut == n_first && left < 0) || (n - cut == len && right < 0)) return false;
-        bool usable = left >= 0 && right >= 0 && (from_text(v, left) || cut == n_first) && (from_text(v, right) || n - cut == len);
+        bool usable = left >= 0 && (from_text(v, left) || cut == n_first);
+        usable = usable && right >= 0 && (from_text(v, right) || n - cut == len);
         if (usable && !ch_vocab_pair_add(v, left, right, rank, id)) return false;
     }
     return true;
