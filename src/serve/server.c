@@ -464,6 +464,7 @@ void ch_serve_stop(ch_serve **p)
             nanosleep(&wait, NULL);
         MHD_stop_daemon(s->daemon);
     }
+    ch_serve_watch_close(s);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
     pthread_mutex_destroy(&s->lock);

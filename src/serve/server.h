@@ -113,7 +113,8 @@ bool ch_serve_origin_allowed(const ch_serve *s, const char *origin);
 
 // ---- watcher (watch.c) ----------------------------------------------------------------------------------------------------
 int ch_serve_watch_start(ch_serve *s, ch_error *e);
-void ch_serve_watch_stop(ch_serve *s);
+void ch_serve_watch_stop(ch_serve *s);  // ends the thread
+void ch_serve_watch_close(ch_serve *s); // once no exchange is left that could be unwatched
 // From now on x->request is cancelled and x woken when the client goes away; x->ping is set when nothing was written for
 // CH_SERVE_PING_NS. The request must have been submitted.
 void ch_serve_watch(ch_exchange *x);

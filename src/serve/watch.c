@@ -152,6 +152,10 @@ void ch_serve_watch_stop(ch_serve *s)
         pthread_join(s->watcher, NULL);
         s->watcher_runs = false;
     }
+}
+
+void ch_serve_watch_close(ch_serve *s)
+{
     if (s->epoll_fd >= 0)
         close(s->epoll_fd);
     if (s->event_fd >= 0)
