@@ -24,6 +24,7 @@ typedef struct ch_serve_params {
     bool any_model;          // answer whatever model name a request asks for
     size_t max_body;         // bytes of a request body; 0: 16 MiB
     int64_t timeout_ms;      // of one answer; 0: none
+    int64_t ping_ms;         // a comment is sent on a stream after this long without an event; 0: 10 s
     int n_connections;       // at a time; 0: 256
 } ch_serve_params;
 

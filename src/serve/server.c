@@ -17,6 +17,7 @@ static const ch_endpoint endpoints[] = {
 enum {
     N_ENDPOINTS = sizeof endpoints / sizeof endpoints[0],
     DEFAULT_CONNECTIONS = 256,
+    DEFAULT_PING_MS = 10000,
     IDLE_SECONDS = 120,      // no byte moved either way
     SWALLOW = 1 << 20,       // bytes of a refused body that are read (and dropped), so that the client sees the answer
     BODIES_AT_ONCE = 4       // full-size bodies held at the same time, all connections together
@@ -369,6 +370,8 @@ int ch_serve_start(ch_serve **out, const ch_serve_params *p, ch_error *e)
     s->t_created = (int64_t)time(NULL);
     if (!s->p.max_body)
         s->p.max_body = 16 << 20;
+    if (s->p.ping_ms <= 0)
+        s->p.ping_ms = DEFAULT_PING_MS;
     if (s->p.n_connections <= 0)
         s->p.n_connections = DEFAULT_CONNECTIONS;
     s->host = copy(p->host ? p->host : "127.0.0.1");

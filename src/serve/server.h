@@ -116,13 +116,12 @@ int ch_serve_watch_start(ch_serve *s, ch_error *e);
 void ch_serve_watch_stop(ch_serve *s);  // ends the thread
 void ch_serve_watch_close(ch_serve *s); // once no exchange is left that could be unwatched
 // From now on x->request is cancelled and x woken when the client goes away; x->ping is set when nothing was written for
-// CH_SERVE_PING_NS. The request must have been submitted.
+// p.ping_ms. The request must have been submitted.
 void ch_serve_watch(ch_exchange *x);
 void ch_serve_unwatch(ch_exchange *x);
 void ch_serve_wake(void *exchange); // a chimere_ready_fn
 // True: the connection is suspended until woken, return MHD_YES (or 0 bytes) at once. False: look again, something came.
 bool ch_serve_sleep(ch_exchange *x);
-#define CH_SERVE_PING_NS ((uint64_t)10000000000)
 
 // ---- JSON (json_read.c) ---------------------------------------------------------------------------------------------------
 enum { CH_SERVE_JSON_DEPTH = 128, CH_SERVE_JSON_VALUES = 262144 };

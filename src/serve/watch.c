@@ -12,7 +12,7 @@
 
 // A client has this long from connecting, or from its last answer, to send a whole request.
 static const uint64_t REQUEST_NS = (uint64_t)120 * 1000000000;
-enum { TICK_MS = 500 };
+enum { TICK_MS = 500 }; // or half of ping_ms
 
 // Lock order: s->lock, x->wake_lock, then the library's own.
 void ch_serve_wake(void *exchange)
@@ -102,10 +102,10 @@ static void handle_event(ch_serve *s, uint64_t id)
 
 static void tick(ch_serve *s)
 {
-    uint64_t now = ch_clock_ns();
+    uint64_t now = ch_clock_ns(), ping_ns = (uint64_t)s->p.ping_ms * 1000000;
     pthread_mutex_lock(&s->lock);
     for (ch_exchange *x = s->live; x; x = x->next)
-        if (now - atomic_load(&x->t_write) >= CH_SERVE_PING_NS && !atomic_exchange(&x->ping, true))
+        if (now - atomic_load(&x->t_write) >= ping_ns && !atomic_exchange(&x->ping, true))
             ch_serve_wake(x);
     for (ch_connection *c = s->connections; c; c = c->next)
         if (!c->busy && now - c->t_idle >= REQUEST_NS)
@@ -118,12 +118,13 @@ static void *watch(void *arg)
     ch_serve *s = arg;
     struct epoll_event ev[32];
     uint64_t last = ch_clock_ns();
+    int tick_ms = s->p.ping_ms / 2 < TICK_MS ? (int)(s->p.ping_ms / 2) + 1 : TICK_MS;
     while (!atomic_load(&s->stopping)) {
-        int n = epoll_wait(s->epoll_fd, ev, 32, TICK_MS);
+        int n = epoll_wait(s->epoll_fd, ev, 32, tick_ms);
         for (int i = 0; i < n; i++)
             if (ev[i].data.u64 != 0)
                 handle_event(s, ev[i].data.u64);
-        if (ch_clock_ns() - last >= (uint64_t)TICK_MS * 1000000) {
+        if (ch_clock_ns() - last >= (uint64_t)tick_ms * 1000000) {
             tick(s);
             last = ch_clock_ns();
         }

@@ -609,6 +609,40 @@ static void test_queue_full(void **state)
     stop(&f);
 }
 
+// A stream that waits for a slot is told that it is alive; one that has waited too long is ended with a reason.
+static void test_ping_and_time_limit(void **state)
+{
+    fixture f;
+    char body[256];
+    http_reply r;
+    ch_buf raw = {0};
+    (void)state;
+    ch_serve_params p = {.name = "test", .ping_ms = 100, .timeout_ms = 1500};
+    start_with(&f, &p, model_path, 1, 8);
+    int holder[3]; // enough to keep the slot busy while the last one waits
+    snprintf(body, sizeof body, "{%s,\"temperature\":1.5,\"stream\":true}", HI);
+    for (int i = 0; i < 3; i++)
+        holder[i] = http_begin(f.port, CHAT, body);
+    wait_busy(&f, 2);
+    int fd = http_begin(f.port, CHAT, body);
+    assert_true(http_read(fd, &raw, "\r\n: still working\n\n", 10000));
+    assert_true(http_read(fd, &raw, "\"error\"", 10000));
+    assert_non_null(strstr(raw.data, "HTTP/1.1 200"));
+    assert_non_null(strstr(raw.data, "request_timeout"));
+    assert_null(strstr(raw.data, "[DONE]"));
+    for (int i = 0; i < 3; i++)
+        close(holder[i]);
+    close(fd);
+    ch_buf_free(&raw);
+    wait_idle(&f);
+    snprintf(body, sizeof body, "{%s,\"temperature\":1.5,\"seed\":1}", HI);
+    assert_true(http_ask(&r, f.port, "POST", CHAT, "", body));
+    if (r.status != 200) // 2,000 tokens within the limit only on a fast machine
+        assert_int_equal(r.status, 408);
+    http_free(&r);
+    stop(&f);
+}
+
 static void test_slow_reader(void **state)
 {
     fixture f;
@@ -737,7 +771,7 @@ int main(void)
         cmocka_unit_test(test_body_limit),     cmocka_unit_test(test_malformed_http), cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_modes_agree),    cmocka_unit_test(test_trained_answer), cmocka_unit_test(test_abort),
         cmocka_unit_test(test_queue_full),     cmocka_unit_test(test_slow_reader),    cmocka_unit_test(test_stop_while_running),
-        cmocka_unit_test(test_churn),
+        cmocka_unit_test(test_churn),         cmocka_unit_test(test_ping_and_time_limit),
     };
     return cmocka_run_group_tests(tests, make_model, drop_model);
 }
