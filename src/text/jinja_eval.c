@@ -14,6 +14,12 @@ void ch_jj_fail(jj_ctx *x, int code, const char *fmt, ...)
     char msg[sizeof x->err.msg];
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
+    for (size_t i = 0, k; msg[i]; i += k) { // names may have been cut within a character
+        uint32_t cp;
+        k = ch_utf8_decode(msg + i, strlen(msg + i), &cp);
+        if (cp == UINT32_MAX)
+            msg[i] = '?';
+    }
     if (x->line)
         ch_error_set(&x->err, code, "template line %d: %s", x->line, msg);
     else
@@ -23,7 +29,8 @@ void ch_jj_fail(jj_ctx *x, int code, const char *fmt, ...)
 
 void ch_jj_raise(jj_ctx *x, const jj_str *msg)
 {
-    ch_error_set(&x->err, CH_EFORMAT, "%.*s", (int)(msg->n < sizeof x->err.msg ? msg->n : sizeof x->err.msg), msg->p);
+    size_t n = msg->n < 2 * sizeof x->err.msg ? msg->n : 2 * sizeof x->err.msg; // more than fits: the end shows the cut
+    ch_error_set(&x->err, CH_EFORMAT, "%.*s", (int)n, msg->p);
     longjmp(x->fail, 1);
 }
 
