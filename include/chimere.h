@@ -197,7 +197,7 @@ typedef struct chimere_request_params {
 
     chimere_sampling sampling;
     int64_t max_tokens;        // of the answer, at least 1; -1: what the context leaves (larger values are cut to that)
-    const char *const *stop;   // strings that end the answer and are not part of it; found wherever tokens are cut
+    const char *const *stop;   // strings that end the generation, in thinking too, and are not part of the text
     size_t n_stop;
     int n_logprobs;            // -1: none; 0: of the chosen token; 1..20: of the best tokens too
     bool raw_text;             // no split: thinking stays in the answer with its tags
@@ -276,7 +276,7 @@ typedef struct chimere_event {
 // CHIMERE_ESTATE after DONE was given. What *ev points to lives until the next call on this request.
 int chimere_request_next(chimere_request *request, int64_t timeout_ms, chimere_event *ev);
 // Reads to the end. *ev (kind DONE) then has all texts and tokens that were not read before. Returns as
-// chimere_request_next.
+// chimere_request_next; CHIMERE_ENOMEM when there is no room to gather the text (the request itself goes on).
 int chimere_request_wait(chimere_request *request, int64_t timeout_ms, chimere_event *ev);
 // Asks for a stop: queued requests end at once, running ones within one step. DONE still comes.
 void chimere_request_cancel(chimere_request *request);

@@ -232,6 +232,9 @@ static int fill_info(chimere_engine *eng, const chimere_engine_params *p, ch_err
         .n_vocab = mi->n_vocab, .n_layer = mi->n_layer, .n_embd = mi->n_embd, .n_ctx_train = mi->n_ctx_train,
         .n_ctx = choose_ctx(p, mi), .n_slots = p->n_slots, .n_threads = mi->n_threads, .n_batch = p->n_batch,
         .n_queue = p->n_queue, .bos = ch_vocab_bos(eng->vocab), .eos = ch_vocab_eos(eng->vocab), .n_params = mi->n_params};
+    if (mi->n_ctx_train > 0 && eng->info.n_ctx > mi->n_ctx_train)
+        ch_log(CH_LOG_WARN, "context of %d tokens: the model was trained for %d", (int)eng->info.n_ctx,
+               (int)mi->n_ctx_train);
     return count_memory(p, eng->model, eng->info.n_ctx, &eng->info.memory, e);
 }
 

@@ -291,6 +291,10 @@ static void restore_job(void *arg)
     session_job *j = arg;
     ch_slot *slot = j->s->slot;
     j->rc = ch_seq_restore(slot->seq, j->tok, j->n, slot->tok, (size_t)j->s->eng->info.n_ctx, &slot->n_tok, j->e);
+    for (size_t i = 0; !j->rc && i < slot->n_tok; i++)
+        if (slot->tok[i] < 0 || slot->tok[i] >= j->s->eng->info.n_vocab)
+            j->rc = ch_error_set(j->e, CH_EFORMAT, "session file: position %zu: expected a token from 0 to %d, found %d", i,
+                                 (int)j->s->eng->info.n_vocab - 1, (int)slot->tok[i]);
     if (j->rc)
         ch_sched_reset_slot(slot);
     j->s->has_logits = false;

@@ -30,6 +30,7 @@ static struct {
     int32_t (*next)(uint64_t hash, uint64_t n); // NULL: letters by hash, end of turn once in 32
     bool no_slab;
     const char *chat_template;
+    const char *file;     // already written, used as it is; NULL: each opening writes its own
     atomic_int hold;      // > 0: each step waits until it is 0
     atomic_int delay_us;  // of each step
     atomic_int waiting;   // a step is waiting at hold
@@ -127,9 +128,11 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
     if (!m)
         return ch_error_set(e, CH_ENOMEM, "no memory");
     snprintf(m->path, sizeof m->path, "/tmp/chimere_fake_%ld.gguf", (long)getpid());
-    fake_write_gguf(m->path);
-    int rc = ch_gguf_open(&m->gguf, m->path, e);
-    unlink(m->path);
+    if (!fake.file)
+        fake_write_gguf(m->path);
+    int rc = ch_gguf_open(&m->gguf, fake.file ? fake.file : m->path, e);
+    if (!fake.file)
+        unlink(m->path);
     if (rc) {
         ch_free(m);
         return rc;

@@ -16,7 +16,7 @@ static CH_UNUSED void fake_reset(void)
 {
     fake.next = NULL;
     fake.no_slab = false;
-    fake.chat_template = NULL;
+    fake.chat_template = fake.file = NULL;
     atomic_store(&fake.hold, 0);
     atomic_store(&fake.delay_us, 0);
     atomic_store(&fake.rows, 0);

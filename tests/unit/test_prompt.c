@@ -297,12 +297,66 @@ static void test_text_prompt(void **state)
     chimere_engine_close(&eng);
 }
 
+// Any one allocation may fail: opening and requests then end with CHIMERE_ENOMEM or as if nothing had been, and the engine
+// stays good.
+static void test_no_memory(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/chimere_fake_nomem_%ld.gguf", (long)getpid());
+    fake_write_gguf(path);
+    fake.file = path;
+    chimere_engine_params p;
+    chimere_engine_params_init(&p);
+    p.model_path = "fake";
+    p.n_ctx = 200;
+    p.n_slots = 2;
+    chimere_engine *eng = NULL;
+    int rc = CHIMERE_ENOMEM, nth = 0;
+    for (; nth < 5000 && !eng; nth++) {
+        ch_alloc_fail_at(nth);
+        rc = chimere_engine_open(&eng, &p, NULL);
+        ch_alloc_fail_at(-1);
+        assert_true((rc == CHIMERE_OK) == (eng != NULL));
+        if (rc == CHIMERE_OK && chimere_engine_get_info(eng)->chat_template == NULL)
+            chimere_engine_close(&eng); // opened, with the reason kept why messages cannot be rendered
+        else if (rc != CHIMERE_OK)
+            assert_int_equal(rc, CHIMERE_ENOMEM);
+    }
+    assert_in_range(nth, 20, 4999);
+    int failed = 0;
+    for (nth = 0; nth < 400; nth++) {
+        chimere_request_params q = chat(eng, "[{\"role\":\"user\",\"content\":\"Hi\"}]");
+        q.n_logprobs = 5;
+        q.max_tokens = 20;
+        chimere_request *r = NULL;
+        chimere_event ev;
+        ch_alloc_fail_at(nth);
+        rc = chimere_request_submit(eng, &r, &q, NULL);
+        int got = r ? chimere_request_wait(r, WAIT_MS, &ev) : 1;
+        ch_alloc_fail_at(-1);
+        if (rc)
+            assert_int_equal(rc, CHIMERE_ENOMEM);
+        else if (got != 1)
+            assert_int_equal(got, CHIMERE_ENOMEM); // the reader's own
+        else if (ev.reason == CHIMERE_REASON_ERROR)
+            assert_int_equal(ev.error.code, CHIMERE_ENOMEM);
+        failed += rc || got != 1 || ev.reason == CHIMERE_REASON_ERROR;
+        chimere_request_close(&r);
+    }
+    assert_true(failed > 5);
+    expect_prompt("[{\"role\":\"user\",\"content\":\"Hi\"}]", NULL, NULL, -1, "\1user\nHi\2\n\1assistant\n\3\n");
+    wait_idle(eng);
+    chimere_engine_close(&eng);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_prompts, reset), cmocka_unit_test_setup(test_depth, reset),
         cmocka_unit_test_setup(test_refused, reset), cmocka_unit_test_setup(test_thinking, reset),
-        cmocka_unit_test_setup(test_text_prompt, reset),
+        cmocka_unit_test_setup(test_text_prompt, reset), cmocka_unit_test_setup(test_no_memory, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
