@@ -3,22 +3,12 @@
 
 #include <string.h>
 
-static int no_memory(ch_error *e) { return ch_error_set(e, CH_ENOMEM, "no memory"); }
-
 int ch_arch_bind_ends(ch_model *m, const ch_hparams *hp, ch_ends *b, ch_error *e) {
     int rc;
     if ((rc = ch_model_bind_mat(m, &b->embd, hp->n_embd, hp->n_vocab, 1, 0, e, "token_embd")) ||
         (rc = ch_model_bind_mat(m, &b->head, hp->n_embd, hp->n_vocab, 1, CH_BIND_OPTIONAL, e, "output")))
         return rc;
     return ch_model_bind_vec(m, &b->output_norm, hp->n_embd, 0, e, "output_norm.weight");
-}
-
-const float *ch_arch_transpose(ch_model *m, const float *w, size_t n_row, size_t n_col) {
-    float *t = ch_model_alloc(m, n_row * n_col, sizeof *t);
-    if (!t) return NULL;
-    for (size_t r = 0; r < n_row; r++)
-        for (size_t c = 0; c < n_col; c++) t[c * n_row + r] = w[r * n_col + c];
-    return t;
 }
 
 // ---- state-space mixers ---------------------------------------------------------------------------------------------------
@@ -54,18 +44,14 @@ int ch_arch_check_decay(ch_model *m, const float *a, size_t n, uint32_t i, ch_er
     return CH_OK;
 }
 
-// Convolution weights, transposed to tap after tap, and their bias if there is one.
+// Convolution weights and their bias if there is one.
 static int bind_conv(ch_model *m, const float **w, const float **bias, size_t n_tap, size_t n_channel, uint32_t i, ch_error *e) {
-    const float *raw = NULL;
-    int rc = ch_model_bind_conv(m, &raw, n_tap, n_channel, e, "blk.%u.ssm_conv1d.weight", i);
-    if (rc) return rc;
-    if (!(*w = ch_arch_transpose(m, raw, n_channel, n_tap))) return no_memory(e);
-    return ch_model_bind_vec(m, bias, n_channel, CH_BIND_OPTIONAL, e, "blk.%u.ssm_conv1d.bias", i);
+    int rc = ch_model_bind_conv(m, w, n_tap, n_channel, e, "blk.%u.ssm_conv1d.weight", i);
+    return rc ? rc : ch_model_bind_vec(m, bias, n_channel, CH_BIND_OPTIONAL, e, "blk.%u.ssm_conv1d.bias", i);
 }
 
 int ch_arch_bind_ssm1(ch_model *m, const ch_hparams *hp, const ch_ssm_keys *k, int norms, ch_ssm1 *b, uint32_t i, ch_error *e) {
     size_t d = hp->n_embd, di = k->d_inner, ds = k->d_state, r = k->n_rank, low = r + 2 * ds;
-    const float *a = NULL;
     int rc;
     *b = (ch_ssm1){.n_channel = di, .d_state = ds, .n_tap = k->n_tap, .eps = hp->eps, .norms = norms != CH_SSM_NORM_NONE};
     if ((rc = ch_model_bind_part(m, &b->x, &(ch_bind_part){d, 2 * di, 0, di, 0}, e, "blk.%u.ssm_in", i)) ||
@@ -75,7 +61,8 @@ int ch_arch_bind_ssm1(ch_model *m, const ch_hparams *hp, const ch_ssm_keys *k, i
         (rc = ch_model_bind_part(m, &b->b, &(ch_bind_part){di, low, r, ds, 0}, e, "blk.%u.ssm_x", i)) ||
         (rc = ch_model_bind_part(m, &b->c, &(ch_bind_part){di, low, r + ds, ds, 0}, e, "blk.%u.ssm_x", i)) ||
         (rc = ch_model_bind_mat(m, &b->dt, r, di, 1, 0, e, "blk.%u.ssm_dt", i)) ||
-        (rc = ch_model_bind_conv(m, &a, ds, di, e, "blk.%u.ssm_a", i)) || (rc = ch_arch_check_decay(m, a, di * ds, i, e)) ||
+        (rc = ch_model_bind_conv(m, &b->a, ds, di, e, "blk.%u.ssm_a", i)) || // by state, as a convolution by tap
+        (rc = ch_arch_check_decay(m, b->a, di * ds, i, e)) ||
         (rc = ch_model_bind_vec(m, &b->skip, di, 0, e, "blk.%u.ssm_d", i)) ||
         (rc = ch_model_bind_mat(m, &b->out, di, d, 1, 0, e, "blk.%u.ssm_out", i)))
         return rc;
@@ -86,7 +73,6 @@ int ch_arch_bind_ssm1(ch_model *m, const ch_hparams *hp, const ch_ssm_keys *k, i
          (rc = ch_model_bind_vec(m, &b->b_norm, ds, 0, e, "blk.%u.ssm_b_norm.weight", i)) ||
          (rc = ch_model_bind_vec(m, &b->c_norm, ds, 0, e, "blk.%u.ssm_c_norm.weight", i))))
         return rc;
-    if (!(b->a = ch_arch_transpose(m, a, di, ds))) return no_memory(e);
     ch_block_ssm1_place(b, ch_model_layout(m));
     ch_layer_info *info = ch_model_layer(m, i);
     info->mixer = "mamba", info->state_bytes += ch_block_ssm1_state_bytes(b);
@@ -107,7 +93,7 @@ int ch_arch_bind_ssm2(ch_model *m, const ch_hparams *hp, const ch_ssm_keys *k, c
         (rc = ch_model_bind_mat(m, &b->out, di, d, 1, 0, e, "blk.%u.ssm_out", i)))
         return rc;
     if (ch_model_find(m, "blk.%u.ssm_norm.weight", i) && // one norm per group: [d_inner / n_group, n_group]
-        (rc = ch_model_bind_conv(m, &b->norm, di / ng, ng, e, "blk.%u.ssm_norm.weight", i)))
+        (rc = ch_model_bind_table(m, &b->norm, di / ng, ng, e, "blk.%u.ssm_norm.weight", i)))
         return rc;
     ch_block_ssm2_place(b, ch_model_layout(m));
     ch_layer_info *info = ch_model_layer(m, i);

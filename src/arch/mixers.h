@@ -28,8 +28,6 @@ int ch_arch_bind_ssm2(ch_model *m, const ch_hparams *hp, const ch_ssm_keys *k, c
 
 // Values of ssm_a are -exp(A_log): anything above 0 is a file of another convention.
 int ch_arch_check_decay(ch_model *m, const float *a, size_t n, uint32_t i, ch_error *e);
-// [n_row][n_col] to [n_col][n_row] in model memory; NULL: no memory.
-const float *ch_arch_transpose(ch_model *m, const float *w, size_t n_row, size_t n_col);
 
 // Head counts per layer; n_kv 0: a layer without attention (if absent: as many as heads). At most 1024 layers.
 typedef struct ch_head_counts {

@@ -55,10 +55,9 @@ static int bind_mamba(ch_model *m, const plamo *a, ch_ssm2 *b, uint32_t i, ch_er
     const ch_hparams *hp = &a->hp;
     const ch_ssm_keys *k = &a->ssm;
     size_t di = k->d_inner, ds = k->d_state, nh = k->n_rank, r = hp->n_embd / 16 > 64 ? hp->n_embd / 16 : 64, all = 2 * ds + r;
-    const float *conv = NULL;
     int rc;
     *b = (ch_ssm2){.n_head = nh, .d_head = di / nh, .n_group = 1, .d_state = ds, .n_tap = k->n_tap, .eps = hp->eps};
-    if ((rc = bind_in(m, hp, b, i, e)) || (rc = ch_model_bind_conv(m, &conv, k->n_tap, di, e, "blk.%u.ssm_conv1d.weight", i)) ||
+    if ((rc = bind_in(m, hp, b, i, e)) || (rc = ch_model_bind_conv(m, &b->conv_w, k->n_tap, di, e, "blk.%u.ssm_conv1d.weight", i)) ||
         (rc = ch_model_bind_vec(m, &b->conv_b, di, CH_BIND_OPTIONAL, e, "blk.%u.ssm_conv1d.bias", i)) ||
         (rc = ch_model_bind_part(m, &b->b, &(ch_bind_part){di, all, 0, ds, 0}, e, "blk.%u.ssm_x", i)) ||
         (rc = ch_model_bind_part(m, &b->c, &(ch_bind_part){di, all, ds, ds, 0}, e, "blk.%u.ssm_x", i)) ||
@@ -72,7 +71,6 @@ static int bind_mamba(ch_model *m, const plamo *a, ch_ssm2 *b, uint32_t i, ch_er
         return rc;
     if (!b->dt.bias)
         return ch_error_set(e, CH_EFORMAT, "%s: tensor blk.%u.ssm_dt.bias is missing", ch_gguf_path(ch_model_gguf(m)), i);
-    if (!(b->conv_w = ch_arch_transpose(m, conv, di, k->n_tap))) return ch_error_set(e, CH_ENOMEM, "no memory");
     ch_block_ssm2_place(b, ch_model_layout(m));
     ch_layer_info *info = ch_model_layer(m, i);
     info->mixer = "mamba2", info->state_bytes = ch_block_ssm2_state_bytes(b);
@@ -85,8 +83,8 @@ static int bind_attention(ch_model *m, const plamo *a, ch_attn *b, uint32_t i, c
     b->head_norms = true;
     if (rc) return rc;
     // One vector per head: [d_head, n_head].
-    rc = ch_model_bind_conv(m, &b->q_norm, d, b->n_head, e, "blk.%u.attn_q_norm.weight", i);
-    return rc ? rc : ch_model_bind_conv(m, &b->k_norm, d, b->n_head_kv, e, "blk.%u.attn_k_norm.weight", i);
+    rc = ch_model_bind_table(m, &b->q_norm, d, b->n_head, e, "blk.%u.attn_q_norm.weight", i);
+    return rc ? rc : ch_model_bind_table(m, &b->k_norm, d, b->n_head_kv, e, "blk.%u.attn_k_norm.weight", i);
 }
 
 static int bind_layer(ch_model *m, plamo *a, const ch_head_counts *heads, uint32_t i, ch_error *e) {

@@ -108,6 +108,19 @@ int ch_model_bind_vec(ch_model *m, const float **v, size_t n, unsigned flags, ch
     return vec_of(m, v, t, n, e);
 }
 
+int ch_model_bind_table(ch_model *m, const float **v, size_t n_col, size_t n_row, ch_error *e, const char *fmt, ...) {
+    char name[MAX_NAME];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    *v = NULL;
+    const ch_gguf_tensor *t = find_used(m, name);
+    if (!t) return missing(m, name, e);
+    int rc = check_shape(m, t, (uint64_t[]){n_col, n_row}, 2, e);
+    return rc ? rc : values_of(m, v, t, n_col * n_row, e);
+}
+
 int ch_model_bind_conv(ch_model *m, const float **v, size_t n_tap, size_t n_channel, ch_error *e, const char *fmt, ...) {
     char name[MAX_NAME];
     va_list ap;

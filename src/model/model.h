@@ -149,6 +149,9 @@ int ch_model_bind_vec(ch_model *m, const float **v, size_t n, unsigned flags, ch
 // The projections of a layer's attention: attn_q, attn_k, attn_v (or one attn_qkv) and attn_output, from the sizes already set
 // in b; places its keys and values and fills the layer's row. Norms of q and k are the caller's.
 int ch_model_bind_attn(ch_model *m, ch_attn *b, size_t n_embd, uint32_t layer, ch_error *e);
+// n_row rows of n_col values under the full name, as the file has them (norms per head or group).
+int ch_model_bind_table(ch_model *m, const float **v, size_t n_col, size_t n_row, ch_error *e, const char *fmt, ...)
+    CH_PRINTF(6, 7);
 // Weights of a depthwise convolution: [n_channel][n_tap] values under the full name, unit dimensions anywhere; *v has them
 // transposed, [n_tap][n_channel], as the kernels read them.
 int ch_model_bind_conv(ch_model *m, const float **v, size_t n_tap, size_t n_channel, ch_error *e, const char *fmt, ...)

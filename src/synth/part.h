@@ -25,9 +25,38 @@ typedef struct ch_synth_list {
     size_t n, cap;
     bool failed; // no memory
 } ch_synth_list;
+// What adds tensors of one layer.
+typedef struct ch_synth_builder {
+    ch_synth_list *l;
+    const ch_synth_shape *s;
+    ch_type type; // of matrices
+    int layer;    // -1: global
+} ch_synth_builder;
+#define CH_SYNTH_ROUTER_GAIN 2.0f // spreads the experts' scores, so that near-ties are rare
+ch_synth_tensor *ch_synth_add(ch_synth_builder *b, const char *name); // NULL: no memory (the list knows)
+// Vector of n values, always f32.
+void ch_synth_add_vector(ch_synth_builder *b, const char *name, int32_t n, ch_synth_kind kind, float scale);
+// Matrix of n_out rows of n_in weights, `n` of them when n > 0; deviation gain / sqrt(n_in).
+void ch_synth_add_matrix_as(ch_synth_builder *b, const char *name, ch_type type, int32_t n_in, int32_t n_out, int32_t n, float gain);
+void ch_synth_add_matrix(ch_synth_builder *b, const char *name, int32_t n_in, int32_t n_out);
 void ch_synth_list_tensors(ch_synth_list *l, const ch_synth_shape *s, ch_type type);
 // What the usual quantisers write when rows of n values do not fill blocks of `type`.
 ch_type ch_synth_fallback_type(ch_type type, uint64_t n);
+
+// ---- ssm.c: families with state-space mixers (shape.pattern set)
+typedef struct ch_synth_preset_row {
+    const char *name;
+    ch_synth_shape s;
+} ch_synth_preset_row;
+typedef struct ch_synth_arch_row {
+    const char *name;
+    const ch_synth_preset_row *presets; // ends with name NULL
+} ch_synth_arch_row;
+#define CH_SYNTH_N_SSM 8
+extern const ch_synth_arch_row ch_synth_ssm_archs[CH_SYNTH_N_SSM];
+void ch_synth_add_ssm_layer(ch_synth_builder *b);
+int ch_synth_put_ssm_keys(ch_gguf_writer *w, const ch_synth_shape *s);
+int ch_synth_check_ssm(const ch_synth_shape *s, ch_error *e);
 
 // ---- blocks.c: random blocks of one type
 #define CH_SYNTH_TILE_UNITS ((size_t)8192)

@@ -4,10 +4,7 @@
 
 #include "synth/part.h"
 
-typedef struct preset {
-    const char *name;
-    ch_synth_shape s;
-} preset;
+typedef ch_synth_preset_row preset;
 
 // Tiny: every part present, wide enough for blocks of 256 in most matrices, and unlike every default where a default would
 // hide a mistake (rope base, rotated part, tied head).
@@ -50,17 +47,17 @@ static const preset llama[] = {
     {NULL, {0}},
 };
 
-static const struct {
-    const char *name;
-    const preset *presets;
-} archs[] = {{"llama", llama}, {"qwen35", qwen35}, {"qwen35moe", qwen35moe}, {"qwen3next", qwen3next}};
-#define N_ARCHS (sizeof archs / sizeof *archs)
+static const ch_synth_arch_row archs[] = {{"llama", llama}, {"qwen35", qwen35}, {"qwen35moe", qwen35moe}, {"qwen3next", qwen3next}};
+#define N_OWN (sizeof archs / sizeof *archs)
+#define N_ARCHS (N_OWN + CH_SYNTH_N_SSM)
 
-const char *ch_synth_arch_at(size_t i) { return i < N_ARCHS ? archs[i].name : NULL; }
+static const ch_synth_arch_row *arch_row(size_t i) { return i < N_OWN ? &archs[i] : &ch_synth_ssm_archs[i - N_OWN]; }
+
+const char *ch_synth_arch_at(size_t i) { return i < N_ARCHS ? arch_row(i)->name : NULL; }
 
 static const preset *find_arch(const char *arch) {
     for (size_t i = 0; i < N_ARCHS; i++)
-        if (strcmp(archs[i].name, arch) == 0) return archs[i].presets;
+        if (strcmp(arch_row(i)->name, arch) == 0) return arch_row(i)->presets;
     return NULL;
 }
 
@@ -74,14 +71,14 @@ int ch_synth_preset(ch_synth_shape *s, const char *arch, const char *name, ch_er
     char known[160] = "";
     size_t at = 0;
     for (size_t i = 0; i < N_ARCHS; i++) {
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", archs[i].name);
-        if (strcmp(archs[i].name, arch) != 0) continue;
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", arch_row(i)->name);
+        if (strcmp(arch_row(i)->name, arch) != 0) continue;
         char presets[160] = "";
         size_t to = 0;
-        for (const preset *p = archs[i].presets; p->name; p++) {
+        for (const preset *p = arch_row(i)->presets; p->name; p++) {
             if (strcmp(p->name, name) == 0) {
                 *s = p->s;
-                s->arch = archs[i].name;
+                s->arch = arch_row(i)->name;
                 return 0;
             }
             to += (size_t)snprintf(presets + to, sizeof presets - to, "%s%s", to ? ", " : "", p->name);
@@ -93,6 +90,7 @@ int ch_synth_preset(ch_synth_shape *s, const char *arch, const char *name, ch_er
 
 // ---- check ------------------------------------------------------------------------------------------------------------
 int ch_synth_check(const ch_synth_shape *s, ch_error *e) {
+    if (s->pattern) return ch_synth_check_ssm(s, e);
     bool gdn = s->attn_interval > 0, moe = s->n_expert > 0;
     const struct {
         const char *name;

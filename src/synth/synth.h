@@ -17,6 +17,16 @@ typedef struct ch_synth_shape {
     int32_t n_ff;                             // dense feed-forward width; unused with experts
     int32_t n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
     int32_t ssm_heads_k, ssm_heads_v, ssm_d_state, ssm_conv, attn_interval; // delta net; interval 0: attention only
+    // Families with state-space mixers: a letter per layer, repeated to n_layer: m Mamba, a attention, p both side by side,
+    // f feed-forward alone, e experts alone. NULL: other families.
+    const char *pattern;
+    int32_t ssm_inner, ssm_heads, ssm_groups, ssm_rank; // heads: Mamba-2; rank of the steps: Mamba-1
+    int32_t n_latent;                                   // width the experts see; 0: n_embd
+    float embd_scale, residual_scale, logit_scale, attn_scale, expert_scale; // 0: not written
+    bool rotate;     // granitehybrid: attention is rotated
+    bool bare_norms; // mamba: step, B and C are normed
+    bool head_arrays; // attention.head_count per layer, 0 where there is no attention, as converters of plamo2 write it
+    bool gate_only;  // Mamba-2 without the norm behind the gate
     float rope_base, rms_eps;
     bool tied; // no output matrix of its own
 } ch_synth_shape;

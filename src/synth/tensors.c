@@ -7,7 +7,6 @@
 #include "synth/part.h"
 
 #define HEAD_GAIN 2.5f   // deviation of the logits: far from uniform, far from one-hot
-#define ROUTER_GAIN 2.0f // spreads the experts' scores, so that near-ties are rare
 
 ch_type ch_synth_fallback_type(ch_type type, uint64_t n) {
     const ch_type_info *t = ch_quant_type((uint32_t)type);
@@ -44,14 +43,7 @@ static ch_type embed_type(ch_type type) {
 }
 
 // ---- list -------------------------------------------------------------------------------------------------------------
-typedef struct builder {
-    ch_synth_list *l;
-    const ch_synth_shape *s;
-    ch_type type; // of matrices
-    int layer;    // -1: global
-} builder;
-
-static ch_synth_tensor *add(builder *b, const char *name) {
+ch_synth_tensor *ch_synth_add(ch_synth_builder *b, const char *name) {
     ch_synth_list *l = b->l;
     if (l->n == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 256;
@@ -71,8 +63,8 @@ static ch_synth_tensor *add(builder *b, const char *name) {
 }
 
 // Vector of n values, always f32.
-static void vector(builder *b, const char *name, int32_t n, ch_synth_kind kind, float scale) {
-    ch_synth_tensor *t = add(b, name);
+void ch_synth_add_vector(ch_synth_builder *b, const char *name, int32_t n, ch_synth_kind kind, float scale) {
+    ch_synth_tensor *t = ch_synth_add(b, name);
     if (!t) return;
     t->n_dims = 1;
     t->ne[0] = (uint64_t)n;
@@ -81,8 +73,8 @@ static void vector(builder *b, const char *name, int32_t n, ch_synth_kind kind, 
 }
 
 // Matrix of n_out rows of n_in weights, `n` of them when n > 0; deviation gain / sqrt(n_in).
-static void matrix_as(builder *b, const char *name, ch_type type, int32_t n_in, int32_t n_out, int32_t n, float gain) {
-    ch_synth_tensor *t = add(b, name);
+void ch_synth_add_matrix_as(ch_synth_builder *b, const char *name, ch_type type, int32_t n_in, int32_t n_out, int32_t n, float gain) {
+    ch_synth_tensor *t = ch_synth_add(b, name);
     if (!t) return;
     t->n_dims = n > 0 ? 3 : 2;
     t->ne[0] = (uint64_t)n_in;
@@ -92,70 +84,76 @@ static void matrix_as(builder *b, const char *name, ch_type type, int32_t n_in, 
     t->scale = gain / sqrtf((float)n_in);
 }
 
-static void matrix(builder *b, const char *name, int32_t n_in, int32_t n_out) { matrix_as(b, name, b->type, n_in, n_out, 0, 1); }
+void ch_synth_add_matrix(ch_synth_builder *b, const char *name, int32_t n_in, int32_t n_out) {
+    ch_synth_add_matrix_as(b, name, b->type, n_in, n_out, 0, 1);
+}
 
-static void add_attention(builder *b, bool gated) {
+static void add_attention(ch_synth_builder *b, bool gated) {
     const ch_synth_shape *s = b->s;
     int32_t q = s->d_head * s->n_head, kv = s->d_head * s->n_head_kv;
-    matrix(b, "attn_q.weight", s->n_embd, gated ? 2 * q : q);
-    matrix(b, "attn_k.weight", s->n_embd, kv);
-    matrix(b, "attn_v.weight", s->n_embd, kv);
-    matrix(b, "attn_output.weight", q, s->n_embd);
+    ch_synth_add_matrix(b, "attn_q.weight", s->n_embd, gated ? 2 * q : q);
+    ch_synth_add_matrix(b, "attn_k.weight", s->n_embd, kv);
+    ch_synth_add_matrix(b, "attn_v.weight", s->n_embd, kv);
+    ch_synth_add_matrix(b, "attn_output.weight", q, s->n_embd);
     if (!gated) return;
-    vector(b, "attn_q_norm.weight", s->d_head, CH_SYNTH_NEAR, 1.5f); // sharper than uniform attention
-    vector(b, "attn_k_norm.weight", s->d_head, CH_SYNTH_NEAR, 1);
+    ch_synth_add_vector(b, "attn_q_norm.weight", s->d_head, CH_SYNTH_NEAR, 1.5f); // sharper than uniform attention
+    ch_synth_add_vector(b, "attn_k_norm.weight", s->d_head, CH_SYNTH_NEAR, 1);
 }
 
-static void add_delta_net(builder *b) {
+static void add_delta_net(ch_synth_builder *b) {
     const ch_synth_shape *s = b->s;
     int32_t k = s->ssm_heads_k * s->ssm_d_state, v = s->ssm_heads_v * s->ssm_d_state;
-    matrix(b, "attn_qkv.weight", s->n_embd, 2 * k + v);
-    matrix(b, "attn_gate.weight", s->n_embd, v);
-    matrix_as(b, "ssm_conv1d.weight", CH_TYPE_F32, s->ssm_conv, 2 * k + v, 0, 1);
-    vector(b, "ssm_dt.bias", s->ssm_heads_v, CH_SYNTH_DT_BIAS, 1);
-    vector(b, "ssm_a", s->ssm_heads_v, CH_SYNTH_DECAY, 1);
+    ch_synth_add_matrix(b, "attn_qkv.weight", s->n_embd, 2 * k + v);
+    ch_synth_add_matrix(b, "attn_gate.weight", s->n_embd, v);
+    ch_synth_add_matrix_as(b, "ssm_conv1d.weight", CH_TYPE_F32, s->ssm_conv, 2 * k + v, 0, 1);
+    ch_synth_add_vector(b, "ssm_dt.bias", s->ssm_heads_v, CH_SYNTH_DT_BIAS, 1);
+    ch_synth_add_vector(b, "ssm_a", s->ssm_heads_v, CH_SYNTH_DECAY, 1);
     if (strcmp(s->arch, "qwen3next") == 0) {
-        matrix(b, "ssm_ba.weight", s->n_embd, 2 * s->ssm_heads_v);
+        ch_synth_add_matrix(b, "ssm_ba.weight", s->n_embd, 2 * s->ssm_heads_v);
     } else {
-        matrix(b, "ssm_beta.weight", s->n_embd, s->ssm_heads_v);
-        matrix(b, "ssm_alpha.weight", s->n_embd, s->ssm_heads_v);
+        ch_synth_add_matrix(b, "ssm_beta.weight", s->n_embd, s->ssm_heads_v);
+        ch_synth_add_matrix(b, "ssm_alpha.weight", s->n_embd, s->ssm_heads_v);
     }
-    vector(b, "ssm_norm.weight", s->ssm_d_state, CH_SYNTH_NEAR, 1);
-    matrix(b, "ssm_out.weight", v, s->n_embd);
+    ch_synth_add_vector(b, "ssm_norm.weight", s->ssm_d_state, CH_SYNTH_NEAR, 1);
+    ch_synth_add_matrix(b, "ssm_out.weight", v, s->n_embd);
 }
 
-static void add_feed_forward(builder *b) {
+static void add_feed_forward(ch_synth_builder *b) {
     const ch_synth_shape *s = b->s;
     if (s->n_expert == 0) {
-        matrix(b, "ffn_gate.weight", s->n_embd, s->n_ff);
-        matrix(b, "ffn_up.weight", s->n_embd, s->n_ff);
-        matrix(b, "ffn_down.weight", s->n_ff, s->n_embd);
+        ch_synth_add_matrix(b, "ffn_gate.weight", s->n_embd, s->n_ff);
+        ch_synth_add_matrix(b, "ffn_up.weight", s->n_embd, s->n_ff);
+        ch_synth_add_matrix(b, "ffn_down.weight", s->n_ff, s->n_embd);
         return;
     }
-    matrix_as(b, "ffn_gate_inp.weight", CH_TYPE_F32, s->n_embd, s->n_expert, 0, ROUTER_GAIN);
-    matrix_as(b, "ffn_gate_exps.weight", b->type, s->n_embd, s->n_ff_exp, s->n_expert, 1);
-    matrix_as(b, "ffn_up_exps.weight", b->type, s->n_embd, s->n_ff_exp, s->n_expert, 1);
-    matrix_as(b, "ffn_down_exps.weight", b->type, s->n_ff_exp, s->n_embd, s->n_expert, 1);
-    vector(b, "ffn_gate_inp_shexp.weight", s->n_embd, CH_SYNTH_NORMAL, 1 / sqrtf((float)s->n_embd));
-    matrix(b, "ffn_gate_shexp.weight", s->n_embd, s->n_ff_shexp);
-    matrix(b, "ffn_up_shexp.weight", s->n_embd, s->n_ff_shexp);
-    matrix(b, "ffn_down_shexp.weight", s->n_ff_shexp, s->n_embd);
+    ch_synth_add_matrix_as(b, "ffn_gate_inp.weight", CH_TYPE_F32, s->n_embd, s->n_expert, 0, CH_SYNTH_ROUTER_GAIN);
+    ch_synth_add_matrix_as(b, "ffn_gate_exps.weight", b->type, s->n_embd, s->n_ff_exp, s->n_expert, 1);
+    ch_synth_add_matrix_as(b, "ffn_up_exps.weight", b->type, s->n_embd, s->n_ff_exp, s->n_expert, 1);
+    ch_synth_add_matrix_as(b, "ffn_down_exps.weight", b->type, s->n_ff_exp, s->n_embd, s->n_expert, 1);
+    ch_synth_add_vector(b, "ffn_gate_inp_shexp.weight", s->n_embd, CH_SYNTH_NORMAL, 1 / sqrtf((float)s->n_embd));
+    ch_synth_add_matrix(b, "ffn_gate_shexp.weight", s->n_embd, s->n_ff_shexp);
+    ch_synth_add_matrix(b, "ffn_up_shexp.weight", s->n_embd, s->n_ff_shexp);
+    ch_synth_add_matrix(b, "ffn_down_shexp.weight", s->n_ff_shexp, s->n_embd);
 }
 
 void ch_synth_list_tensors(ch_synth_list *l, const ch_synth_shape *s, ch_type type) {
-    builder b = {.l = l, .s = s, .type = type, .layer = -1};
+    ch_synth_builder b = {.l = l, .s = s, .type = type, .layer = -1};
     bool hybrid = s->attn_interval > 0;
     // A tied embedding is also the head, so it takes the head's type and deviation.
-    matrix_as(&b, "token_embd.weight", s->tied ? head_type(type) : embed_type(type), s->n_embd, s->n_vocab, 0,
+    ch_synth_add_matrix_as(&b, "token_embd.weight", s->tied ? head_type(type) : embed_type(type), s->n_embd, s->n_vocab, 0,
               s->tied ? HEAD_GAIN : sqrtf((float)s->n_embd) * 0.3f);
-    vector(&b, "output_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
-    if (!s->tied) matrix_as(&b, "output.weight", head_type(type), s->n_embd, s->n_vocab, 0, HEAD_GAIN);
+    ch_synth_add_vector(&b, "output_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
+    if (!s->tied) ch_synth_add_matrix_as(&b, "output.weight", head_type(type), s->n_embd, s->n_vocab, 0, HEAD_GAIN);
     for (int i = 0; i < s->n_layer; i++) {
         b.layer = i;
-        vector(&b, "attn_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
+        if (s->pattern) {
+            ch_synth_add_ssm_layer(&b);
+            continue;
+        }
+        ch_synth_add_vector(&b, "attn_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
         if (hybrid && (i + 1) % s->attn_interval != 0) add_delta_net(&b);
         else add_attention(&b, hybrid);
-        vector(&b, hybrid ? "post_attention_norm.weight" : "ffn_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
+        ch_synth_add_vector(&b, hybrid ? "post_attention_norm.weight" : "ffn_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
         add_feed_forward(&b);
     }
 }

@@ -74,6 +74,11 @@ static int put_keys(job *j, const ch_type_info *type) {
         {"full_attention_interval", s->attn_interval},
         {"vocab_size", s->n_vocab},
     };
+    if (rc == 0 && s->pattern) {
+        rc = ch_synth_put_ssm_keys(j->w, s);
+        if (rc != 0) return ch_error_set(j->e, rc, "metadata: %s", ch_error_name(rc));
+        return ch_synth_put_vocab(j->w, s, j->e);
+    }
     for (size_t i = 0; rc == 0 && i < sizeof row / sizeof *row; i++)
         if (row[i].value > 0) rc = put_u32(j, row[i].name, row[i].value);
     if (rc == 0) rc = put_f32(j, "attention.layer_norm_rms_epsilon", s->rms_eps);

@@ -23,8 +23,21 @@ export const exactCases = [
     {name: "qwen35moe-wide", arch: "qwen35moe", seed: 9, args: [...heads(2, 4), "--n-expert", "16", "--n-expert-used", "4"]},
     {name: "qwen3next-r1", arch: "qwen3next", seed: 10, args: heads(4, 4), golden: true},
     {name: "qwen3next-r2", arch: "qwen3next", seed: 11, args: heads(2, 4), golden: true},
-    {name: "qwen3next-r3", arch: "qwen3next", seed: 12, args: heads(2, 6), golden: true}
-].map((c) => ({type: "f32", preset: "tiny", ...c}));
+    {name: "qwen3next-r3", arch: "qwen3next", seed: 12, args: heads(2, 6), golden: true},
+    {name: "mamba", arch: "mamba", seed: 60, golden: true},
+    {name: "mamba-norms", arch: "mamba", preset: "tiny-norms", seed: 61},
+    {name: "mamba2", arch: "mamba2", seed: 62, golden: true},
+    {name: "mamba2-wide", arch: "mamba2", preset: "tiny-wide", seed: 63},
+    {name: "nemotron_h", arch: "nemotron_h", seed: 64, golden: true},
+    {name: "nemotron_h_moe", arch: "nemotron_h_moe", seed: 65, golden: true},
+    {name: "nemotron_h_moe-latent", arch: "nemotron_h_moe", preset: "tiny-latent", seed: 66},
+    {name: "granitehybrid", arch: "granitehybrid", seed: 67, golden: true},
+    {name: "granitehybrid-moe", arch: "granitehybrid", preset: "tiny-moe", seed: 68},
+    {name: "falcon-h1", arch: "falcon-h1", seed: 69, golden: true},
+    {name: "falcon-h1-gate", arch: "falcon-h1", preset: "tiny-gate", seed: 70},
+    {name: "jamba", arch: "jamba", seed: 71, golden: true},
+    {name: "plamo2", arch: "plamo2", seed: 72, golden: true}
+].map((c) => ({type: "f32", preset: "tiny", args: [], ...c}));
 
 // Narrow weights: the types of the acceptance list on two architectures, the others on one.
 const listed = ["f16", "q8_0", "q4_0", "q4_k", "q6_k", "iq4_xs", "iq3_s"];
