@@ -1,5 +1,5 @@
 // What a sequence remembers must not depend on how it got there: chunks of prefill, batches, forks, rollbacks, snapshots and
-// threads all give the same logits, bit for bit, on every tier this processor has. Models are small and random.
+// threads all give the same logits, bit for bit, on every tier this processor has. Models are small and random. time limit: 600 s
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,10 @@ typedef struct fixture {
     float *full[4]; // [N_TOK][N_VOCAB] of each token list, in one step
 } fixture;
 
-static const char *const archs[] = {"llama", "qwen35", "qwen35moe", "qwen3next"};
+// Architecture, and a preset where it is not "tiny".
+static const char *const archs[] = {"llama", "qwen35", "qwen35moe", "qwen3next", "mamba", "mamba/tiny-norms", "mamba2", "nemotron_h",
+                                    "nemotron_h_moe", "nemotron_h_moe/tiny-latent", "granitehybrid", "granitehybrid/tiny-moe",
+                                    "falcon-h1", "jamba", "plamo2/tiny-arrays"};
 static const char *const tiers[] = {"ref", "avx2", "avx512"};
 enum { N_ARCH = sizeof archs / sizeof *archs, N_TIER = sizeof tiers / sizeof *tiers };
 
@@ -85,12 +88,15 @@ static void setup(fixture *f, const char *arch, const char *tier) {
     *f = (fixture){.arch = arch, .tier = tier};
     ch_error e = {0};
     ch_synth_shape shape;
-    if (ch_synth_preset(&shape, arch, "tiny", &e)) fail_msg("%s", e.msg);
+    const char *preset = strchr(arch, '/');
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)(preset ? (size_t)(preset - arch) : strlen(arch)), arch);
+    if (ch_synth_preset(&shape, name, preset ? preset + 1 : "tiny", &e)) fail_msg("%s", e.msg);
     shape.n_vocab = N_VOCAB, shape.n_embd = 96; // small: the oracle is slow
     if (shape.n_ff) shape.n_ff = 160;
     if (shape.n_ff_exp) shape.n_ff_exp = 32;
     if (shape.n_ff_shexp) shape.n_ff_shexp = 64;
-    snprintf(f->path, sizeof f->path, "/tmp/chimere_state_%d_%s.gguf", (int)getpid(), arch);
+    snprintf(f->path, sizeof f->path, "/tmp/chimere_state_%d_%s.gguf", (int)getpid(), name);
     if (ch_synth_write(f->path, &shape, CH_TYPE_Q8_0, 7, NULL, NULL, &e)) fail_msg("%s", e.msg);
     f->m = open_model(f->path, tier, 2);
     f->pool = open_pool(f->m, 24, 512);
