@@ -50,7 +50,7 @@ def main():
     passed = failed = skipped = 0
     with tempfile.TemporaryDirectory() as tmp:
         model, out = os.path.join(tmp, "m.gguf"), os.path.join(tmp, "o.f32")
-        for path in sorted(glob.glob(os.path.join(ROOT, "tests/golden/*.json"))):
+        for path in sorted(glob.glob(os.path.join(ROOT, "tests/golden/logits/*.json"))):
             with open(path) as f:
                 golden = json.load(f)
             try:

@@ -1,4 +1,4 @@
-// Writes tests/golden/NAME.json from the reference engine, so that the check runs where it is not installed:
+// Writes tests/golden/logits/NAME.json from the reference engine, so that the check runs where it is not installed:
 //   node make_golden.mjs [NAME...]
 // A file holds how to make the model, its checksum, the prompt, and at every position the log-probabilities of the four best
 // tokens and of two others drawn by position.
@@ -30,7 +30,7 @@ for (const c of exactCases.filter((x) => x.golden && (wanted.length === 0 || wan
         reference: "node-llama-cpp 3.21.1, F32 key/value cache", n_vocab: nVocab, tokens, rows
     };
     const text = JSON.stringify(golden).replace('"rows":[', '"rows":[\n').replaceAll("],[", "],\n[");
-    fs.writeFileSync(path.join(root, "tests/golden", `${c.name}.json`), text + "\n");
+    fs.writeFileSync(path.join(root, "tests/golden/logits", `${c.name}.json`), text + "\n");
     console.log(`${c.name}: ${text.length} bytes`);
 }
 await engine.dispose();

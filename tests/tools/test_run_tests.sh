@@ -12,9 +12,9 @@ passed=0 failed=0
 program() {
     printf '#!/bin/sh\n%s\n' "$2" >"$tmp/build/x/tests/unit/test_$1"
     chmod +x "$tmp/build/x/tests/unit/test_$1"
-    echo "// time limit: 1 s" >"$tmp/tests/unit/test_$1.c"
+    echo "// time limit: 3 s" >"$tmp/tests/unit/test_$1.c"
 }
-script() { printf '# time limit: 1 s\n%s\n' "$2" >"$tmp/tests/a/test_$1.sh"; }
+script() { printf '# time limit: 3 s\n%s\n' "$2" >"$tmp/tests/a/test_$1.sh"; }
 
 # expect NAME CLOSING_LINE STATUS [PART...]
 expect() {
