@@ -84,10 +84,9 @@ static int bind_mla(ch_model *m, const kimi *a, ch_mla *b, uint32_t i, ch_error 
         (rc = ch_model_bind_mat(m, &b->v_b, b->d_latent, b->d_v, h, 0, e, "blk.%u.attn_v_b", i)) ||
         (rc = ch_model_bind_mat(m, &b->o, h * b->d_v, d, 1, 0, e, "blk.%u.attn_output", i)))
         return rc;
-    ch_block_mla_place(b, ch_model_layout(m));
     ch_layer_info *info = ch_model_layer(m, i);
-    info->mixer = "compressed attention", info->kv_bytes_per_token = ch_op_mla_kv_bytes(b->d_latent, b->d_pe);
-    return CH_OK;
+    info->mixer = "compressed attention", info->kv_bytes_per_token = ch_block_mla_place(b, ch_model_layout(m));
+    return info->kv_bytes_per_token ? CH_OK : ch_model_refuse_kv(m, b->d_latent + b->d_pe, e);
 }
 
 static int bind_swiglu(ch_model *m, ch_ffn *b, size_t d, size_t ff, const char *suffix, uint32_t i, ch_error *e) {

@@ -1,8 +1,10 @@
 #include "block/block.h"
 
-void ch_block_attn_place(ch_attn *b, ch_layout *l) {
-    b->kv_off = l->kv_token_bytes;
-    l->kv_token_bytes += ch_op_attn_kv_bytes(b->n_head_kv, b->d_head);
+size_t ch_block_attn_place(ch_attn *b, ch_layout *l) {
+    size_t bytes = ch_op_attn_kv_bytes(b->n_head_kv, b->d_head, l->k_type, l->v_type);
+    b->kv_off = l->kv_token_bytes, b->k_type = l->k_type, b->v_type = l->v_type;
+    l->kv_token_bytes += bytes;
+    return bytes;
 }
 
 void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, const float *h, float *y) {
@@ -16,7 +18,7 @@ void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, 
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .n_head_kv = b->n_head_kv,
         .d_head = b->d_head, .n_rot = b->n_rot, .gated = b->gated, .neox = b->neox, .eps = b->eps, .scale = b->scale, .q = q,
         .k = k, .v = v, .q_norm = b->q_norm, .k_norm = b->k_norm, .head_norms = b->head_norms, .rope = rope,
-        .page_off = b->kv_off * ch_op_page_tokens(op), .y = o});
+        .k_type = b->k_type, .v_type = b->v_type, .page_off = b->kv_off * ch_op_page_tokens(op), .y = o});
     ch_step_trace(st, "attn_core", layer, o, n_q);
     ch_op_matmul(op, &(ch_op_mul){&b->o, y}, 1, o, st->n_row);
     ch_op_scratch_reset(op, mark);
@@ -30,6 +32,6 @@ void ch_block_attn_append(const ch_attn *b, ch_step *st, const float *rope, cons
     ch_op_attn(op, &(ch_op_attn_args){
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .n_head_kv = b->n_head_kv,
         .d_head = b->d_head, .n_rot = b->n_rot, .neox = b->neox, .eps = b->eps, .k = k, .v = v, .k_norm = b->k_norm, .rope = rope,
-        .page_off = b->kv_off * ch_op_page_tokens(op)});
+        .k_type = b->k_type, .v_type = b->v_type, .page_off = b->kv_off * ch_op_page_tokens(op)});
     ch_op_scratch_reset(op, mark);
 }

@@ -28,6 +28,7 @@ void ch_step_trace(const ch_step *st, const char *name, int layer, const float *
 
 // Where the layers of a model live in a page and in the slab. Grows as layers are added.
 typedef struct ch_layout {
+    const ch_type_info *k_type, *v_type; // of the key/value cache
     size_t kv_token_bytes; // of all attention layers so far, per position
     size_t slab_bytes;
 } ch_layout;
@@ -50,9 +51,11 @@ typedef struct ch_attn {
     ch_weight q, k, v, o;         // q: [n_head * d_head * (gated ? 2 : 1)][n_embd], per head query rows then gate rows
     const float *q_norm, *k_norm; // [d_head] or NULL
     bool head_norms;              // one norm per head instead: [n_head][d_head], [n_head_kv][d_head]
+    const ch_type_info *k_type, *v_type; // of the cache, set when placed
     size_t kv_off;                // bytes per position of the layers before this one
 } ch_attn;
-void ch_block_attn_place(ch_attn *b, ch_layout *l);
+// Places return the bytes that the layer takes (per position, or of state); 0: heads do not fill blocks of the cache's types.
+size_t ch_block_attn_place(ch_attn *b, ch_layout *l);
 void ch_block_attn(const ch_attn *b, ch_step *st, int layer, const float *rope, const float *h, float *y);
 void ch_block_attn_append(const ch_attn *b, ch_step *st, const float *rope, const float *h); // keys and values only
 
@@ -128,9 +131,10 @@ typedef struct ch_mla {
     ch_weight k_b, v_b; // per head [d_latent][d_nope] and [d_v][d_latent]
     ch_weight o;        // [n_embd][n_head * d_v]
     const float *norm;  // [d_latent]
+    const ch_type_info *type; // of the cache: the layout's k_type
     size_t kv_off;
 } ch_mla;
-void ch_block_mla_place(ch_mla *b, ch_layout *l);
+size_t ch_block_mla_place(ch_mla *b, ch_layout *l);
 void ch_block_mla(const ch_mla *b, ch_step *st, int layer, const float *h, float *y);
 
 // ---- short gated convolution (architectures.md 2.10, L2) ---------------------------------------------------------------------

@@ -25,9 +25,11 @@ void ch_block_kda(const ch_kda *b, ch_step *st, int layer, const float *h, float
     ch_op_scratch_reset(op, mark);
 }
 
-void ch_block_mla_place(ch_mla *b, ch_layout *l) {
-    b->kv_off = l->kv_token_bytes;
-    l->kv_token_bytes += ch_op_mla_kv_bytes(b->d_latent, b->d_pe);
+size_t ch_block_mla_place(ch_mla *b, ch_layout *l) {
+    size_t bytes = ch_op_mla_kv_bytes(b->d_latent, b->d_pe, l->k_type);
+    b->kv_off = l->kv_token_bytes, b->type = l->k_type;
+    l->kv_token_bytes += bytes;
+    return bytes;
 }
 
 void ch_block_mla(const ch_mla *b, ch_step *st, int layer, const float *h, float *y) {
@@ -42,7 +44,7 @@ void ch_block_mla(const ch_mla *b, ch_step *st, int layer, const float *h, float
     ch_op_mla(op, &(ch_op_mla_args){
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .d_latent = b->d_latent, .d_pe = b->d_pe,
         .eps = b->eps, .scale = b->scale, .q = absorbed, .kv = kv, .norm = b->norm,
-        .page_off = b->kv_off * ch_op_page_tokens(op), .y = ctx});
+        .type = b->type, .page_off = b->kv_off * ch_op_page_tokens(op), .y = ctx});
     ch_op_matmul_heads(op, &(ch_op_heads){&b->v_b, ctx, b->n_head * b->d_latent, b->d_latent, o, b->n_head * b->d_v, b->d_v},
                        st->n_row);
     ch_step_trace(st, "attn_core", layer, o, b->n_head * b->d_v);

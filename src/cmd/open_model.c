@@ -18,6 +18,8 @@ ch_model *ch_cmd_open_model(const ch_cmd_options *o, int n_seq)
         .n_threads = (int)ch_opt_int(o, CH_OPT_THREADS),
         .n_batch = (int)ch_opt_int(o, CH_OPT_BATCH),
         .n_seq = n_seq,
+        .k_type = ch_opt_text(o, CH_OPT_KV_TYPE_K),
+        .v_type = ch_opt_text(o, CH_OPT_KV_TYPE_V),
         .no_repack = !ch_opt_bool(o, CH_OPT_REPACK),
         .progress = ch_cmd_show_progress,
         .progress_user = &bar,

@@ -15,6 +15,8 @@ CH_OPTION(THREADS, "threads", 't', INT, SETTING, 0, 256, "0", "N", "worker threa
 CH_OPTION(TIER, "tier", 0, CHOICE, SETTING, 0, 0, NULL, "ref|avx2|avx512", "kernel tier; without it the best this processor has")
 CH_OPTION(CTX, "ctx", 'c', INT, SETTING, 0, 16777216, "0", "N", "positions per sequence; 0: what the model was trained for, at most 4096")
 CH_OPTION(BATCH, "batch", 'b', INT, SETTING, 0, 65536, "0", "N", "most tokens of one step; 0: 512")
+CH_OPTION(KV_TYPE_K, "kv-type-k", 0, CHOICE, SETTING, 0, 0, "f32", "f32|f16|bf16|q8_0|q4_0", "type of the cached keys")
+CH_OPTION(KV_TYPE_V, "kv-type-v", 0, CHOICE, SETTING, 0, 0, "f32", "f32|f16|bf16|q8_0|q4_0", "type of the cached values")
 CH_OPTION(REPACK, "repack", 0, BOOL, SETTING, 0, 0, "yes", NULL, "pack weights for the tier at load (--no-repack saves memory)")
 CH_OPTION(SLOTS, "slots", 0, INT, SETTING, 1, 64, "4", "N", "requests computed side by side")
 

@@ -87,7 +87,7 @@ typedef struct ch_ssm2_args {
 
 // Causal softmax attention of n_tok consecutive query positions of one sequence, for the n_q query heads of one KV head.
 // Query row t sees positions 0 .. pos0 + t. Keys and values lie in pages of CH_KV_PAGE positions:
-// key of position p = (const float *)(page[p / CH_KV_PAGE] + k_off) + (p % CH_KV_PAGE) * k_ld, values likewise.
+// key of position p = page[p / CH_KV_PAGE] + k_off + (p % CH_KV_PAGE) * k_ld, a row of k_type; values likewise.
 typedef struct ch_attn_args {
     size_t n_tok, n_q, d_k, d_v;
     size_t pos0;
@@ -95,11 +95,12 @@ typedef struct ch_attn_args {
     size_t ld_q;
     const uint8_t *const *page;
     size_t k_off, v_off; // bytes from the page's start to this layer's and head's first key / value
-    size_t k_ld, v_ld;   // floats between positions
+    size_t k_ld, v_ld;   // bytes between positions
+    const ch_type_info *k_type, *v_type; // f32, f16, bf16 or a quantised type whose block divides d_k / d_v
     float scale;
     float *out; // [n_tok] rows of [n_q][d_v], row stride ld_out
     size_t ld_out;
-    float *scratch; // attn_scratch(n_tok, n_q, d_v) floats
+    float *scratch; // attn_scratch(n_tok, n_q, d_k, d_v) floats
 } ch_attn_args;
 
 typedef struct ch_kern {
@@ -142,7 +143,7 @@ typedef struct ch_kern {
     void (*ssm1)(const ch_ssm1_args *a);
     void (*ssm2)(const ch_ssm2_args *a);
     void (*attn)(const ch_attn_args *a);
-    size_t (*attn_scratch)(size_t n_tok, size_t n_q, size_t d_v); // floats
+    size_t (*attn_scratch)(size_t n_tok, size_t n_q, size_t d_k, size_t d_v); // floats
 } ch_kern;
 
 // Fills *k with the best tier that the processor has and max_tier allows ("ref", "avx2", "avx512"; NULL: best).

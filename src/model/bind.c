@@ -210,6 +210,11 @@ int ch_model_bind_rows(ch_model *m, ch_weight *w, const ch_gguf_tensor *t, const
     return keep_weight(m, w, e);
 }
 
+int ch_model_refuse_kv(const ch_model *m, size_t width, ch_error *e) {
+    return ch_error_set(e, CH_ERANGE, "%s: key/value types %s and %s need rows of whole blocks, and a head here has %zu values",
+                        ch_gguf_path(m->gguf), m->layout.k_type->name, m->layout.v_type->name, width);
+}
+
 int ch_model_bind_attn(ch_model *m, ch_attn *b, size_t n_embd, uint32_t layer, ch_error *e) {
     size_t n_q = b->n_head * b->d_head, n_kv = b->n_head_kv * b->d_head, rows_q = b->gated ? 2 * n_q : n_q;
     if (!b->n_head_kv || b->n_head % b->n_head_kv)
@@ -229,8 +234,7 @@ int ch_model_bind_attn(ch_model *m, ch_attn *b, size_t n_embd, uint32_t layer, c
         return rc;
     }
     if ((rc = ch_model_bind_mat(m, &b->o, n_q, n_embd, 1, 0, e, "blk.%u.attn_output", layer))) return rc;
-    ch_block_attn_place(b, &m->layout);
     ch_layer_info *info = ch_model_layer(m, layer);
-    info->mixer = "attention", info->kv_bytes_per_token = ch_op_attn_kv_bytes(b->n_head_kv, b->d_head);
-    return CH_OK;
+    info->mixer = "attention", info->kv_bytes_per_token = ch_block_attn_place(b, &m->layout);
+    return info->kv_bytes_per_token ? CH_OK : ch_model_refuse_kv(m, b->d_head, e);
 }

@@ -75,7 +75,8 @@ static void make_plan(ch_model *m) {
     size_t page_tokens = ch_op_page_tokens(m->op);
     m->plan = (ch_seq_plan){.page_tokens = page_tokens, .page_bytes = m->layout.kv_token_bytes * page_tokens,
                             .slab_bytes = m->layout.slab_bytes};
-    uint64_t id[4] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes};
+    uint64_t id[6] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes,
+                      m->layout.k_type->id, m->layout.v_type->id};
     m->plan.fingerprint = ch_hash64(id, sizeof id, 1);
 }
 
@@ -92,6 +93,14 @@ static int dry_run(ch_model *m, ch_error *e) {
     return ch_op_dry_end(m->op, e);
 }
 
+static int pick_kv_type(const ch_type_info **t, const char *name, ch_error *e) {
+    *t = ch_quant_type_by_name(name ? name : "f32");
+    static const ch_type known[] = {CH_TYPE_F32, CH_TYPE_F16, CH_TYPE_BF16, CH_TYPE_Q8_0, CH_TYPE_Q4_0};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (*t && (*t)->id == known[i]) return CH_OK;
+    return ch_error_set(e, CH_ERANGE, "key/value type \"%.32s\", expected f32, f16, bf16, q8_0 or q4_0", name);
+}
+
 int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch_error *e) {
     *out = NULL;
     int n_batch = p->n_batch ? p->n_batch : 512, n_seq = p->n_seq ? p->n_seq : 8;
@@ -99,8 +108,8 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
     if (n_seq < 1 || n_seq > MAX_SEQ) return ch_error_set(e, CH_ERANGE, "n_seq %d, expected 1..%d", n_seq, MAX_SEQ);
     ch_model *m = ch_alloc(sizeof *m);
     if (!m) return ch_error_set(e, CH_ENOMEM, "no memory");
-    int rc = ch_gguf_open(&m->gguf, path, e);
-    if (rc) goto fail;
+    int rc = pick_kv_type(&m->layout.k_type, p->k_type, e);
+    if (rc || (rc = pick_kv_type(&m->layout.v_type, p->v_type, e)) || (rc = ch_gguf_open(&m->gguf, path, e))) goto fail;
     m->arena = ch_arena_create(0);
     m->used = ch_alloc(ch_gguf_n_tensors(m->gguf));
     m->seg = ch_alloc_array((size_t)n_seq, sizeof *m->seg);

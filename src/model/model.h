@@ -21,6 +21,7 @@ typedef struct ch_model_params {
     int n_seq;        // most segments of one step; 0: 8
     bool meta_only;   // read metadata and check tensors, no weights: ch_model_info and the plan work, forward does not
     bool mtp;         // keep the multi-token prediction layer (nextn) of files that have one, for ch_model_draft
+    const char *k_type, *v_type; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: f32
     bool no_repack;   // leave weights in the mapped file where the tier can read them so
     ch_progress_fn progress; // NULL: silent
     void *progress_user;
@@ -152,6 +153,7 @@ int ch_model_bind_attn(ch_model *m, ch_attn *b, size_t n_embd, uint32_t layer, c
 // n_row rows of n_col values under the full name, as the file has them (norms per head or group).
 int ch_model_bind_table(ch_model *m, const float **v, size_t n_col, size_t n_row, ch_error *e, const char *fmt, ...)
     CH_PRINTF(6, 7);
+int ch_model_refuse_kv(const ch_model *m, size_t width, ch_error *e); // heads of this width do not fit the cache's types
 // Weights of a depthwise convolution: [n_channel][n_tap] values under the full name, unit dimensions anywhere; *v has them
 // transposed, [n_tap][n_channel], as the kernels read them.
 int ch_model_bind_conv(ch_model *m, const float **v, size_t n_tap, size_t n_channel, ch_error *e, const char *fmt, ...)

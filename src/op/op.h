@@ -110,10 +110,12 @@ typedef struct ch_op_attn_args {
     const float *q_norm, *k_norm; // [d_head] or NULL
     bool head_norms;              // q_norm: [n_head][d_head], k_norm: [n_head_kv][d_head]: one per head
     const float *rope;            // [n_row][n_rot/2][2] cos, sin; NULL: no rotation
+    const ch_type_info *k_type, *v_type; // of the cache: f32, f16, bf16, q8_0 or q4_0
     size_t page_off;              // bytes from a page's start to this layer's keys; its values follow the keys
     float *y;                     // [n_row][n_head * d_head]
 } ch_op_attn_args;
-size_t ch_op_attn_kv_bytes(size_t n_head_kv, size_t d_head); // per position: keys and values of one layer
+// Bytes per position of one layer's keys and values; 0: d_head does not fill blocks of the types.
+size_t ch_op_attn_kv_bytes(size_t n_head_kv, size_t d_head, const ch_type_info *k_type, const ch_type_info *v_type);
 void ch_op_attn(ch_op *op, const ch_op_attn_args *a);
 
 // Gated delta net between its projections: conv + SiLU, L2 norms, gates, delta rule, gated norm (architectures.md Q4-Q8).
@@ -207,10 +209,11 @@ typedef struct ch_op_mla_args {
     const float *q;    // [n_row][n_head][d_latent + d_pe], absorbed
     const float *kv;   // [n_row][d_latent + d_pe]
     const float *norm; // [d_latent]
+    const ch_type_info *type; // of the cache
     size_t page_off;   // bytes from a page's start to this layer
     float *y;          // [n_row][n_head][d_latent]
 } ch_op_mla_args;
-size_t ch_op_mla_kv_bytes(size_t d_latent, size_t d_pe); // per position
+size_t ch_op_mla_kv_bytes(size_t d_latent, size_t d_pe, const ch_type_info *type); // per position; 0: does not fill blocks
 void ch_op_mla(ch_op *op, const ch_op_mla_args *a);
 
 // Mixture of experts (architectures.md 1.5). How router logits z become probabilities p:

@@ -285,7 +285,7 @@ static void run_attn(const ch_kern *k, ch_attn_args a, size_t step, float *out) 
         a.pos0 = pos0 + t;
         a.q = q + t * a.ld_q;
         a.out = out + t * a.ld_out;
-        const size_t n_scratch = k->attn_scratch(a.n_tok, a.n_q, a.d_v);
+        const size_t n_scratch = k->attn_scratch(a.n_tok, a.n_q, a.d_k, a.d_v);
         a.scratch = floats(n_scratch);
         k->attn(&a);
         check_guard(a.scratch, n_scratch);
@@ -306,7 +306,8 @@ static void check_attn(const ch_kern *k, const ch_kern *ref, ch_rng *g, const at
         for (size_t i = 0; i < c->d_v; i++) base[CH_KV_PAGE * k_ld + p % CH_KV_PAGE * v_ld + i] = NAN;
     }
     ch_attn_args a = {.n_tok = c->n_tok, .n_q = c->n_q, .d_k = c->d_k, .d_v = c->d_v, .pos0 = c->pos0, .page = page,
-                      .v_off = CH_KV_PAGE * k_ld * sizeof(float), .k_ld = k_ld, .v_ld = v_ld,
+                      .v_off = CH_KV_PAGE * k_ld * sizeof(float), .k_ld = k_ld * sizeof(float), .v_ld = v_ld * sizeof(float),
+                      .k_type = ch_quant_type(CH_TYPE_F32), .v_type = ch_quant_type(CH_TYPE_F32),
                       .scale = size / sqrtf((float)c->d_k), .ld_q = c->n_q * c->d_k + 2, .ld_out = c->n_q * c->d_v + 1};
     float *q = randoms(g, c->n_tok * a.ld_q, 1), *out[4];
     a.q = q;
@@ -327,6 +328,57 @@ static void check_attn(const ch_kern *k, const ch_kern *ref, ch_rng *g, const at
     check_guard(out[1], n_out);
     for (int i = 0; i < 4; i++) ch_free(out[i]);
     ch_free(q), ch_free(page), ch_free(kv);
+}
+
+// A cache of another type gives, bit for bit, what its decoded values give as f32.
+static void check_attn_type(const ch_kern *k, ch_rng *g, ch_type k_type, ch_type v_type, size_t n_tok, size_t d) {
+    enum { N_Q = 3, POS0 = 90 };
+    const ch_type_info *t[3] = {ch_quant_type(k_type), ch_quant_type(v_type), ch_quant_type(CH_TYPE_F32)};
+    const size_t n_pos = POS0 + n_tok, n_page = (n_pos + CH_KV_PAGE - 1) / CH_KV_PAGE;
+    size_t row[3];
+    for (int i = 0; i < 3; i++) assert_true(ch_quant_row_bytes(t[i], d, &row[i]));
+    const uint8_t *page[2][4];
+    for (size_t p = 0; p < n_page; p++) {
+        uint8_t *coded = ch_alloc(CH_KV_PAGE * (row[0] + row[1])), *plain = ch_alloc(CH_KV_PAGE * 2 * row[2]);
+        page[0][p] = coded, page[1][p] = plain;
+        float *x = randoms(g, 2 * CH_KV_PAGE * d, 1);
+        for (size_t i = 0; i < 2 * CH_KV_PAGE; i++) {
+            const ch_type_info *type = t[i / CH_KV_PAGE];
+            uint8_t *at = coded + (i < CH_KV_PAGE ? i * row[0] : CH_KV_PAGE * row[0] + (i - CH_KV_PAGE) * row[1]);
+            type->encode(x + i * d, at, d);
+            type->decode(at, (float *)(plain + i * row[2]), d);
+        }
+        ch_free(x);
+    }
+    float *q = randoms(g, n_tok * N_Q * d, 1), *out[2];
+    for (int i = 0; i < 2; i++) {
+        out[i] = floats(n_tok * N_Q * d);
+        ch_attn_args a = {.n_tok = n_tok, .n_q = N_Q, .d_k = d, .d_v = d, .pos0 = POS0, .q = q, .ld_q = N_Q * d, .page = page[i],
+                          .v_off = CH_KV_PAGE * row[i ? 2 : 0], .k_ld = row[i ? 2 : 0], .v_ld = row[i ? 2 : 1], .k_type = t[i ? 2 : 0],
+                          .v_type = t[i ? 2 : 1], .scale = 0.2f, .out = out[i], .ld_out = N_Q * d};
+        a.scratch = floats(k->attn_scratch(n_tok, N_Q, d, d));
+        k->attn(&a);
+        check_guard(a.scratch, k->attn_scratch(n_tok, N_Q, d, d));
+        ch_free(a.scratch);
+    }
+    assert_memory_equal(out[0], out[1], n_tok * N_Q * d * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        for (size_t p = 0; p < n_page; p++) ch_free((void *)(uintptr_t)page[i][p]);
+        ch_free(out[i]);
+    }
+    ch_free(q);
+}
+
+static void test_attn_types(void **state) {
+    const checkkern_tiers *tiers = *state;
+    static const ch_type types[] = {CH_TYPE_F32, CH_TYPE_F16, CH_TYPE_BF16, CH_TYPE_Q8_0, CH_TYPE_Q4_0};
+    ch_rng g;
+    ch_rng_seed(&g, seed);
+    for (int i = 0; i < tiers->n; i++)
+        for (size_t k = 0; k < 5; k++)
+            for (size_t v = 0; v < 5; v++) check_attn_type(&tiers->k[i], &g, types[k], types[v], 1 + k * 8 + v, 32 + 32 * v);
+    check_attn_type(&tiers->k[0], &g, CH_TYPE_F16, CH_TYPE_F16, 3, 20); // no multiple of 8
+    check_attn_type(&tiers->k[tiers->n - 1], &g, CH_TYPE_F16, CH_TYPE_F16, 3, 20);
 }
 
 static void test_attn(void **state) {
@@ -357,6 +409,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(test_rows, &tiers), cmocka_unit_test_prestate(test_sigmoid_points, &tiers),
         cmocka_unit_test_prestate(test_conv, &tiers), cmocka_unit_test_prestate(test_gdn, &tiers),
         cmocka_unit_test_prestate(test_attn, &tiers),
+        cmocka_unit_test_prestate(test_attn_types, &tiers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

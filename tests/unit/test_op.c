@@ -159,12 +159,13 @@ static void run_attn(const char *tier, size_t hq, size_t hkv, size_t d, size_t n
     size_t step = gated ? 2 * d : d, page_tokens = ch_op_page_tokens(op), n_page = n / page_tokens + 1, off = 128;
     float *q = randoms(&r, n * hq * step, 1), *k = randoms(&r, n * hkv * d, 1), *v = randoms(&r, n * hkv * d, 1);
     float *qn = randoms(&r, d, 1), *kn = randoms(&r, d, 1), *rope = randoms(&r, n * (n_rot ? n_rot : 1), 1), *y = randoms(&r, n * hq * d, 1);
+    const ch_type_info *f32 = ch_quant_type(CH_TYPE_F32);
     uint8_t **page = calloc(n_page, sizeof *page);
-    for (size_t i = 0; i < n_page; i++) page[i] = ch_alloc_aligned(off + ch_op_attn_kv_bytes(hkv, d) * page_tokens, 64);
+    for (size_t i = 0; i < n_page; i++) page[i] = ch_alloc_aligned(off + ch_op_attn_kv_bytes(hkv, d, f32, f32) * page_tokens, 64);
     ch_op_seg seg = {.n_row = n, .page = page};
     ch_op_attn_args a = {.n_seg = 1, .seg = &seg, .n_row = n, .n_head = hq, .n_head_kv = hkv, .d_head = d, .n_rot = n_rot, .gated = gated,
                          .neox = neox, .eps = 1e-6f, .scale = 0.3f, .q = q, .k = k, .v = v, .q_norm = norms ? qn : NULL,
-                         .k_norm = norms ? kn : NULL, .rope = n_rot ? rope : NULL, .page_off = off, .y = y};
+                         .k_norm = norms ? kn : NULL, .rope = n_rot ? rope : NULL, .k_type = f32, .v_type = f32, .page_off = off, .y = y};
     ch_op_dry_begin(op), ch_op_attn(op, &a);
     assert_int_equal(ch_op_dry_end(op, NULL), 0);
     ch_op_attn(op, &a);

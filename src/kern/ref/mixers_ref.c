@@ -64,22 +64,24 @@ static void kda(const ch_gdn_args *a) {
     }
 }
 
-// d_v doubles, and room to align them.
-static size_t attn_scratch(size_t n_tok, size_t n_q, size_t d_v) {
+// d_v doubles, room to align them, one key and one value in f32.
+static size_t attn_scratch(size_t n_tok, size_t n_q, size_t d_k, size_t d_v) {
     (void)n_tok, (void)n_q;
-    return 2 * d_v + 2;
+    return 2 * d_v + 2 + d_k + d_v;
 }
 
-static const float *row_at(const ch_attn_args *a, size_t off, size_t ld, size_t pos) {
-    return (const float *)(a->page[pos / CH_KV_PAGE] + off) + pos % CH_KV_PAGE * ld;
+static void row_at(const ch_attn_args *a, const ch_type_info *t, size_t off, size_t ld, size_t pos, size_t d, float *row) {
+    t->decode(a->page[pos / CH_KV_PAGE] + off + pos % CH_KV_PAGE * ld, row, d);
 }
 
 // One query row: online softmax, position by position.
 static void attn_row(const ch_attn_args *a, const float *q, size_t n_pos, float *out, double *acc) {
     double max = -INFINITY, sum = 0;
+    float *k = (float *)(acc + a->d_v), *v = k + a->d_k;
     for (size_t i = 0; i < a->d_v; i++) acc[i] = 0;
     for (size_t p = 0; p < n_pos; p++) {
-        const float *k = row_at(a, a->k_off, a->k_ld, p), *v = row_at(a, a->v_off, a->v_ld, p);
+        row_at(a, a->k_type, a->k_off, a->k_ld, p, a->d_k, k);
+        row_at(a, a->v_type, a->v_off, a->v_ld, p, a->d_v, v);
         double s = 0;
         for (size_t i = 0; i < a->d_k; i++) s += (double)q[i] * k[i];
         s *= a->scale;

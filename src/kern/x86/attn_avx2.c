@@ -15,10 +15,30 @@ static size_t round8(size_t n) {
     return (n + 7) & ~(size_t)7;
 }
 
-// Per row of a block: d_v sums (rounded up to 8), maximum, sum of weights.
-static size_t attn_scratch(size_t n_tok, size_t n_q, size_t d_v) {
+// A page's keys and values in f32; per row of a block: d_v sums (rounded up to 8), maximum, sum of weights.
+static size_t attn_scratch(size_t n_tok, size_t n_q, size_t d_k, size_t d_v) {
     const size_t n = n_tok * n_q;
-    return (n < BLOCK ? n : BLOCK) * (round8(d_v) + 8);
+    return PAGE * (round8(d_k) + round8(d_v)) + (n < BLOCK ? n : BLOCK) * (round8(d_v) + 8);
+}
+
+// Keys or values [0, n_pos) of a page as f32 rows: where they lie, or decoded to room. Every block of query rows decodes a page
+// once, so the conversion is shared by its rows.
+typedef struct f32_rows {
+    const float *x;
+    size_t ld; // floats
+} f32_rows;
+CH_FORCE_INLINE f32_rows page_rows(const ch_type_info *t, const uint8_t *p, size_t ld, size_t n_pos, size_t d, float *room) {
+    if (t->id == CH_TYPE_F32) return (f32_rows){(const float *)p, ld / sizeof(float)};
+    const size_t n = round8(d);
+    for (size_t i = 0; i < n_pos; i++) {
+        if (t->id != CH_TYPE_F16 || d % 8) {
+            t->decode(p + i * ld, room + i * n, d);
+            continue;
+        }
+        for (size_t k = 0; k < d; k += 8)
+            _mm256_storeu_ps(room + i * n + k, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + i * ld + 2 * k))));
+    }
+    return (f32_rows){room, n};
 }
 
 // Scores of positions [0, n_pos) of a page for n_row queries, unscaled. n_pos may be rounded up by the caller to no more
@@ -139,8 +159,8 @@ CH_FORCE_INLINE void values(float s[TILE][PAGE], const float *shrink, int n_row,
 }
 
 // Rows [row, row + n_row) against one page. acc: the first row's d_v sums, then maximum and sum of weights.
-CH_FORCE_INLINE void page_tile(const ch_attn_args *a, size_t page, size_t row, int n_row, float *acc, size_t ld_acc) {
-    const float *k = (const float *)(a->page[page] + a->k_off), *v = (const float *)(a->page[page] + a->v_off);
+CH_FORCE_INLINE void page_tile(const ch_attn_args *a, size_t page, f32_rows k, f32_rows v, size_t row, int n_row, float *acc,
+                               size_t ld_acc) {
     const float *q[TILE];
     float s[TILE][PAGE], shrink[TILE];
     size_t n_vis[TILE], n_pos = 0;
@@ -152,31 +172,35 @@ CH_FORCE_INLINE void page_tile(const ch_attn_args *a, size_t page, size_t row, i
         if (n_vis[r] > n_pos) n_pos = n_vis[r];
     }
     if (!n_pos) return;
-    scores(q, n_row, a->d_k, k, a->k_ld, n_pos, s);
+    scores(q, n_row, a->d_k, k.x, k.ld, n_pos, s);
 #pragma GCC unroll 4
     for (int r = 0; r < n_row; r++) {
         float *x = acc + (size_t)r * ld_acc + ld_acc - 8;
         shrink[r] = weights(s[r], n_vis[r], n_pos, a->scale, &x[0], &x[1]);
     }
-    values(s, shrink, n_row, v, a->v_ld, n_pos, a->d_v, acc, ld_acc);
+    values(s, shrink, n_row, v.x, v.ld, n_pos, a->d_v, acc, ld_acc);
 }
 
 static void attn(const ch_attn_args *a) {
     const size_t n_row = a->n_tok * a->n_q, ld = round8(a->d_v) + 8;
+    float *k_room = a->scratch, *v_room = k_room + PAGE * round8(a->d_k), *sums = v_room + PAGE * round8(a->d_v);
     for (size_t r0 = 0; r0 < n_row; r0 += BLOCK) {
         const size_t n = n_row - r0 < BLOCK ? n_row - r0 : BLOCK;
         const size_t last = a->pos0 + (r0 + n - 1) / a->n_q; // youngest position any row of the block sees
         for (size_t r = 0; r < n; r++) {
-            memset(a->scratch + r * ld, 0, ld * sizeof(float));
-            a->scratch[r * ld + ld - 8] = -FLT_MAX;
+            memset(sums + r * ld, 0, ld * sizeof(float));
+            sums[r * ld + ld - 8] = -FLT_MAX;
         }
         for (size_t page = 0; page <= last / PAGE; page++) {
+            const size_t n_pos = last - page * PAGE < PAGE ? last - page * PAGE + 1 : PAGE;
+            const f32_rows k = page_rows(a->k_type, a->page[page] + a->k_off, a->k_ld, n_pos, a->d_k, k_room);
+            const f32_rows v = page_rows(a->v_type, a->page[page] + a->v_off, a->v_ld, n_pos, a->d_v, v_room);
             size_t r = 0;
-            for (; r + TILE <= n; r += TILE) page_tile(a, page, r0 + r, TILE, a->scratch + r * ld, ld);
-            for (; r < n; r++) page_tile(a, page, r0 + r, 1, a->scratch + r * ld, ld);
+            for (; r + TILE <= n; r += TILE) page_tile(a, page, k, v, r0 + r, TILE, sums + r * ld, ld);
+            for (; r < n; r++) page_tile(a, page, k, v, r0 + r, 1, sums + r * ld, ld);
         }
         for (size_t r = 0; r < n; r++) {
-            const float *acc = a->scratch + r * ld;
+            const float *acc = sums + r * ld;
             float *out = a->out + (r0 + r) / a->n_q * a->ld_out + (r0 + r) % a->n_q * a->d_v;
             const __m256 inverse = _mm256_set1_ps(1.0f / acc[ld - 7]);
             for (size_t i = 0; i < a->d_v; i += 8)

@@ -12,6 +12,7 @@ enum {
     BUF_ACT_LAST = BUF_ACT + CH_ACT_N - 2,
     BUF_WORK,     // kernel scratch, one part per worker
     BUF_ATTN_Q,   // rotated queries
+    BUF_ATTN_K,   // one rotated key per row, before it is encoded
     BUF_ATTN_WORK, // attention scratch, one part per worker
     BUF_CONV,     // convolution output
     BUF_GATES,    // beta and decay per row and value head
