@@ -577,12 +577,12 @@ static void test_slow_reader(void **state)
     chimere_engine *eng = open_engine(2000, 2, 16);
     chimere_request_params q = ids(eng, three, 3);
     chimere_request *slow = submit(eng, &q);
-    long steps = -1;
-    while (steps != atomic_load(&fake.steps)) { // until it has stopped by itself
-        steps = atomic_load(&fake.steps);
-        usleep(20000);
+    chimere_metrics m = {0};
+    for (int i = 0; i < 100000 && m.tokens_generated < 256; i++) { // until it has stopped by itself
+        usleep(100);
+        chimere_engine_get_metrics(eng, &m);
     }
-    chimere_metrics m;
+    usleep(20000);
     chimere_engine_get_metrics(eng, &m);
     assert_int_equal(m.slots_busy, 1);
     assert_in_range(m.tokens_generated, 256, 300);
@@ -684,8 +684,10 @@ static void test_queue(void **state)
     r[5] = submit(eng, &q);
     finish(r[5]);
     wait_idle(eng);
-    usleep(30000);
-    chimere_engine_get_metrics(eng, &m);
+    for (int i = 0; i < 10000 && m.last_step_age_ms; i++) {
+        usleep(1000);
+        chimere_engine_get_metrics(eng, &m);
+    }
     assert_int_equal(m.last_step_age_ms, 0);
     chimere_engine_close(&eng);
 }
