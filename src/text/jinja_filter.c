@@ -292,8 +292,10 @@ static bool to_float(jj_ctx *x, jj_val v, double *f)
         ch_jj_fail_undef(x, v);
     if (v.type == JJ_STR)
         return parse_float(x, v.u.s, f);
+    if (!ch_jj_is_num(v))
+        return false;
     *f = v.type == JJ_FLOAT ? v.u.f : v.type == JJ_INT ? (double)v.u.i : v.u.b;
-    return ch_jj_is_num(v);
+    return true;
 }
 
 static jj_val f_float(const jj_in *in)

@@ -214,7 +214,8 @@ static jj_val l_sort(const jj_in *in)
 {
     jj_seq *q = in->self.u.q;
     jj_val *key = ch_jj_alloc(in->x, q->n, sizeof *key);
-    memcpy(key, q->item, q->n * sizeof *key);
+    if (q->n)
+        memcpy(key, q->item, q->n * sizeof *key);
     ch_jj_sort(in->x, key, q->item, q->n, ch_jj_arg_bool(in->x, in->arg[0], false));
     return ch_jj_none();
 }

@@ -157,7 +157,8 @@ jj_seq *ch_jj_iterate(jj_ctx *x, jj_val v)
 {
     if (v.type == JJ_SEQ && v.u.q->kind == JJ_ITER) { // what is left of it, which is then used up
         jj_seq *q = ch_jj_seq(x, JJ_LIST, 0);
-        q->item = v.u.q->item + v.u.q->pos;
+        if (v.u.q->item)
+            q->item = v.u.q->item + v.u.q->pos;
         q->n = q->cap = v.u.q->n - v.u.q->pos;
         v.u.q->pos = v.u.q->n;
         ch_jj_charge(x, q->n);
