@@ -47,6 +47,7 @@ FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
 .DEFAULT_GOAL := all
 .PHONY: all lib tests fuzzers deps test check asan-test tsan-test fuzz cover lint bench run install clean help
 all: $(B)/libchimere.a $(if $(CMD_SRC),chimere)
+	@:
 lib: $(B)/libchimere.a
 
 chimere: $(B)/chimere
@@ -74,6 +75,7 @@ $(B)/%.o: %.c
 
 # A test is one program: tests/<folder>/test_<name>.c, with cmocka; it may call any outward header.
 tests: $(UNIT_BIN) $(B)/tests/peers/widen_model
+	@:
 $(B)/tests/%: tests/%.c $(B)/libchimere.a
 	@mkdir -p $(@D)
 	$(call say,cc)
@@ -99,6 +101,7 @@ $(B)/fuzz/%: tests/fuzz/%.c $(B)/libchimere.a
 	$(Q)$(CC) $(CFLAGS) -Itests $< $(if $(filter fuzz,$(config)),-fsanitize=fuzzer,tests/fuzz/replay.c) \
 	  $(B)/libchimere.a $(LDFLAGS) $(LIBS) -o $@
 fuzzers: $(FUZZ_BIN)
+	@:
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # The steps of test and run must follow each other even under -j, and the compiler may not be there yet when make starts:
