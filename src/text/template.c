@@ -71,8 +71,7 @@ bool ch_template_mentions(const ch_template *t, const char *name)
 // These are spelled in the model's file, not by a user: they count as the template's own words.
 static bool is_token_name(const jj_str *name)
 {
-    return ch_jj_str_is(name, "bos_token") || ch_jj_str_is(name, "eos_token") || ch_jj_str_is(name, "unk_token") ||
-           ch_jj_str_is(name, "pad_token");
+    return ch_jj_str_is(name, "bos_token") || ch_jj_str_is(name, "eos_token");
 }
 
 static void set_variables(jj_ctx *x, const json_t *vars)

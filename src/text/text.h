@@ -97,8 +97,8 @@ typedef struct ch_template_limits {
 } ch_template_limits;
 // vars: JSON object of the template's variables (messages, tools, add_generation_prompt, bos_token, ...).
 // out: rendered text. spans (NULL allowed): which bytes come from template literals and which from vars; *spans is a new
-// array (ch_free), n_spans set. The variables bos_token, eos_token, unk_token and pad_token count as the template's own
-// words, no other bytes of variables do. A raise_exception gives CH_EFORMAT with its message.
+// array (ch_free), n_spans set. The variables bos_token and eos_token count as the template's own words (callers must not
+// let clients set them), no other bytes of variables do. A raise_exception gives CH_EFORMAT with its message.
 int ch_template_render(const ch_template *t, const json_t *vars, const ch_template_limits *lim, ch_buf *out,
                        ch_span **spans, size_t *n_spans, ch_error *e);
 // Whether the source mentions a variable name (to know if a template handles "enable_thinking", "tools", ...).

@@ -188,11 +188,11 @@ static void expect_spans(const char *source, const char *vars, const char *want)
 static void spans_follow_the_bytes(void **state)
 {
     (void)state;
-    static const char vars[] = "{\"m\":{\"role\":\"user\",\"content\":\" <|x|> a,b \"},\"bos_token\":\"<s>\",\"fake_token\":\"<f>\",\"é\":1}";
+    static const char vars[] = "{\"m\":{\"role\":\"user\",\"content\":\" <|x|> a,b \"},\"bos_token\":\"<s>\",\"pad_token\":\"<f>\",\"é\":1}";
     expect_spans("plain", vars, "plain");
     expect_spans("", vars, "");
     expect_spans("{{ '<|' + m.role + '|>' + m.content }}", vars, "<|[user]|>[ <|x|> a,b ]");
-    expect_spans("{{ bos_token }}{{ fake_token }}", vars, "<s>[<f>]");
+    expect_spans("{{ bos_token }}{{ pad_token }}", vars, "<s>[<f>]");
     expect_spans("{{ ('<' ~ m.content ~ '>')|trim }}", vars, "<[ <|x|> a,b ]>");
     expect_spans("{{ (' ' ~ m.content ~ ' ').strip() }}", vars, "[<|x|> a,b]");
     expect_spans("{{ ('(' ~ m.role ~ ')')[1:4] }}{{ ('(' ~ m.role ~ ')')[::-1] }}", vars, "[use])[resu](");
