@@ -30,7 +30,7 @@ typedef struct mtp {
     ch_weight eh_proj; // [n_embd][2 * n_embd]
     ch_weight embd, head; // own ones; type NULL: the trunk's
     const float *enorm, *hnorm, *head_norm; // [n_embd]
-    size_t slab_off; // last hidden row of the sequence, [n_embd]
+    ch_lastrow last; // hidden row of the sequence, [n_embd]
 } mtp;
 
 typedef struct qwen35 {
@@ -191,9 +191,9 @@ static int bind_mtp(ch_model *m, qwen35 *a, uint32_t n_head_kv, ch_error *e) {
     if (!t->head_norm) t->head_norm = a->output_norm;
     ch_layer_info *info = ch_model_layer(m, i);
     info->mixer = "mtp attention";
-    info->state_bytes = (d * sizeof(float) + 63) / 64 * 64;
-    t->slab_off = ch_model_layout(m)->slab_bytes;
-    ch_model_layout(m)->slab_bytes += info->state_bytes;
+    t->last.n = d;
+    ch_block_lastrow_place(&t->last, ch_model_layout(m));
+    info->state_bytes = ch_block_lastrow_state_bytes(&t->last);
     t->on = true;
     ch_model_has_mtp(m);
     return CH_OK;
@@ -264,7 +264,7 @@ static void mtp_append(const qwen35 *a, ch_step *st, const float *rope, const fl
     ch_op *op = st->op;
     size_t d = a->hp.n_embd, mark = ch_op_scratch_mark(op);
     float *prev = ch_op_scratch(op, st->n_row, d), *c = ch_op_scratch(op, st->n_row, d);
-    ch_op_shift_rows(op, st->seg, st->n_seg, a->mtp.slab_off, h, d, prev);
+    ch_block_lastrow_shift(&a->mtp.last, st, h, prev);
     mtp_input(a, st, prev, c);
     ch_op_rmsnorm(op, c, a->mtp.block.attn_norm, st->n_row, d, a->hp.eps, c);
     ch_block_attn_append(&a->mtp.block.attn, st, rope, c);
@@ -280,7 +280,7 @@ static void draft(const void *data, ch_step *st, const float *hidden, float *log
     float *y = ch_op_scratch(op, st->n_row, d);
     const float *rope = ch_block_rope_table(&a->rope, st);
     if (!hidden) {
-        ch_op_slab_rows(op, st->seg, st->n_seg, a->mtp.slab_off, d, prev);
+        ch_block_lastrow_get(&a->mtp.last, st, prev);
         hidden = prev;
     }
     mtp_input(a, st, hidden, x);

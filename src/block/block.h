@@ -26,12 +26,25 @@ typedef struct ch_step {
 } ch_step;
 void ch_step_trace(const ch_step *st, const char *name, int layer, const float *x, size_t n_col);
 
-// Where the layers of a model live in a page and in the slab. Grows as layers are added.
+// A block with a recurrent state. Tentative rows (ch_op_seg.journal) leave its slab alone; commit advances the slab by the
+// first n_row of them, for every segment of the step, from the journal alone: no weights but those of the recurrence.
+typedef struct ch_recurrent {
+    void (*commit)(const void *block, ch_step *st);
+    const void *block;
+    struct ch_recurrent *next;
+} ch_recurrent;
+
+// Where the layers of a model live in a page, in the slab and in a journal row. Grows as layers are placed; a placed block must
+// stay where it is in memory.
 typedef struct ch_layout {
     const ch_type_info *k_type, *v_type; // of the key/value cache
     size_t kv_token_bytes; // of all attention layers so far, per position
     size_t slab_bytes;
+    size_t journal_row;    // floats
+    ch_recurrent *recurrent; // all placed, last one first
 } ch_layout;
+// st: only op, n_row, n_seg and seg are set. Rows counted from 0 over the segments.
+void ch_block_commit(const ch_layout *l, ch_step *st);
 
 // ---- rotation -------------------------------------------------------------------------------------------------------------
 // Angle of pair i at position p: p * base^(-2i/n_rot) * scale_i / factor_i (architectures.md 1.3, YaRN included in scale_i).
@@ -67,7 +80,8 @@ typedef struct ch_gdn {
     ch_weight qkv, z, beta, alpha, out; // alpha.type NULL: beta holds both, interleaved per key head (ssm_ba)
     const float *conv_w;                // [n_tap][n_channel], transposed when bound
     const float *a, *dt_bias, *norm;    // [n_head_v], [n_head_v], [d_v]
-    size_t slab_off;
+    size_t slab_off, journal_off;
+    ch_recurrent rec;
 } ch_gdn;
 void ch_block_gdn_place(ch_gdn *b, ch_layout *l);
 void ch_block_gdn(const ch_gdn *b, ch_step *st, int layer, const float *h, float *y);
@@ -84,7 +98,8 @@ typedef struct ch_ssm1 {
     const float *dt_norm, *b_norm, *c_norm; // [dt_rank], [d_state] twice, or NULL
     const float *conv_w, *conv_b;          // [n_tap][n_channel] transposed when bound, [n_channel] or NULL
     const float *a, *skip;                 // [d_state][n_channel] transposed when bound, [n_channel]
-    size_t slab_off;
+    size_t slab_off, journal_off;
+    ch_recurrent rec;
 } ch_ssm1;
 size_t ch_block_ssm1_state_bytes(const ch_ssm1 *b);
 void ch_block_ssm1_place(ch_ssm1 *b, ch_layout *l);
@@ -103,7 +118,8 @@ typedef struct ch_ssm2 {
     const float *a, *skip;        // [n_head]
     const float *norm;            // [n_head * d_head] or NULL
     ch_weight out;                // [n_embd][n_head * d_head]
-    size_t slab_off;
+    size_t slab_off, journal_off;
+    ch_recurrent rec;
 } ch_ssm2;
 size_t ch_block_ssm2_state_bytes(const ch_ssm2 *b);
 void ch_block_ssm2_place(ch_ssm2 *b, ch_layout *l);
@@ -118,7 +134,8 @@ typedef struct ch_kda {
     ch_weight beta, out;              // [n_head][n_embd], [n_embd][n_head * d_head]
     const float *conv_w;              // [n_tap][3 * n_head * d_head]
     const float *a, *dt_bias, *norm;  // [n_head], [n_head * d_head], [d_head]
-    size_t slab_off;
+    size_t slab_off, journal_off;
+    ch_recurrent rec;
 } ch_kda;
 void ch_block_kda_place(ch_kda *b, ch_layout *l);
 void ch_block_kda(const ch_kda *b, ch_step *st, int layer, const float *h, float *y);
@@ -142,10 +159,23 @@ typedef struct ch_shortconv {
     size_t n_channel, n_tap;
     ch_weight b, c, u, out; // [n_channel][n_embd] thrice, [n_embd][n_channel]
     const float *conv_w;    // [n_tap][n_channel]
-    size_t slab_off;
+    size_t slab_off, journal_off;
+    ch_recurrent rec;
 } ch_shortconv;
 void ch_block_shortconv_place(ch_shortconv *b, ch_layout *l);
 void ch_block_shortconv(const ch_shortconv *b, ch_step *st, int layer, const float *h, float *y);
+
+// ---- the row before -------------------------------------------------------------------------------------------------------
+// Remembers a sequence's last row of n values (MTP: the hidden row that the next position's draft begins with).
+typedef struct ch_lastrow {
+    size_t n;
+    size_t slab_off, journal_off;
+    ch_recurrent rec;
+} ch_lastrow;
+size_t ch_block_lastrow_state_bytes(const ch_lastrow *b);
+void ch_block_lastrow_place(ch_lastrow *b, ch_layout *l);
+void ch_block_lastrow_shift(const ch_lastrow *b, ch_step *st, const float *x, float *y); // ch_op_shift_rows
+void ch_block_lastrow_get(const ch_lastrow *b, ch_step *st, float *y); // y: [n_seg][n], one row per segment
 
 // ---- feed-forward ---------------------------------------------------------------------------------------------------------
 typedef struct ch_ffn {

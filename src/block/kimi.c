@@ -1,8 +1,22 @@
-#include "block/block.h"
+#include "block/part.h"
+
+// Sizes, weights and places: all that a commit needs.
+static ch_op_gdn_args op_args(const ch_kda *b, const ch_step *st) {
+    return (ch_op_gdn_args){
+        .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head_k = b->n_head, .n_head_v = b->n_head, .d_k = b->d_head,
+        .d_v = b->d_head, .n_tap = b->n_tap, .tiled = true, .kda = true, .eps = b->eps, .conv_w = b->conv_w, .a = b->a,
+        .dt_bias = b->dt_bias, .norm = b->norm, .slab_off = b->slab_off, .journal_off = b->journal_off};
+}
+
+static void commit(const void *block, ch_step *st) {
+    ch_op_gdn_args a = op_args(block, st);
+    ch_op_commit_gdn(st->op, &a);
+}
 
 void ch_block_kda_place(ch_kda *b, ch_layout *l) {
-    b->slab_off = l->slab_bytes;
-    l->slab_bytes += ch_op_gdn_state_bytes(b->n_head, b->n_head, b->d_head, b->d_head, b->n_tap);
+    ch_block_place p = {ch_op_gdn_state_bytes(b->n_head, b->n_head, b->d_head, b->d_head, b->n_tap),
+                        ch_op_gdn_journal_row(b->n_head, b->n_head, b->d_head, b->d_head, true), commit, b};
+    ch_block_place_state(l, &p, &b->slab_off, &b->journal_off, &b->rec);
 }
 
 void ch_block_kda(const ch_kda *b, ch_step *st, int layer, const float *h, float *y) {
@@ -16,10 +30,9 @@ void ch_block_kda(const ch_kda *b, ch_step *st, int layer, const float *h, float
                                    {&b->g_a, g_low}, {&b->beta, beta}}, 6, h, st->n_row);
     ch_op_matmul(op, &(ch_op_mul){&b->f_b, f}, 1, f_low, st->n_row);
     ch_op_matmul(op, &(ch_op_mul){&b->g_b, g}, 1, g_low, st->n_row);
-    ch_op_gdn(op, &(ch_op_gdn_args){
-        .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head_k = b->n_head, .n_head_v = b->n_head, .d_k = b->d_head,
-        .d_v = b->d_head, .n_tap = b->n_tap, .tiled = true, .kda = true, .eps = b->eps, .qkv = qkv, .z = g, .beta = beta, .alpha = f,
-        .conv_w = b->conv_w, .a = b->a, .dt_bias = b->dt_bias, .norm = b->norm, .slab_off = b->slab_off, .o_raw = o_raw, .y = o});
+    ch_op_gdn_args a = op_args(b, st);
+    a.qkv = qkv, a.z = g, a.beta = beta, a.alpha = f, a.o_raw = o_raw, a.y = o;
+    ch_op_gdn(op, &a);
     ch_step_trace(st, "kda_core", layer, o_raw, n);
     ch_op_matmul(op, &(ch_op_mul){&b->out, y}, 1, o, st->n_row);
     ch_op_scratch_reset(op, mark);

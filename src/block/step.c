@@ -25,6 +25,10 @@ const float *ch_block_rope_table(const ch_rope *r, ch_step *st) {
     return t;
 }
 
+void ch_block_commit(const ch_layout *l, ch_step *st) {
+    for (const ch_recurrent *r = l->recurrent; r; r = r->next) r->commit(r->block, st);
+}
+
 void ch_block_head(const ch_weight *w, ch_step *st, const float *h, float *logits) {
     if (!st->n_out) return;
     size_t mark = ch_op_scratch_mark(st->op);

@@ -74,7 +74,7 @@ static int prepare_weights(ch_model *m, const ch_model_params *p, ch_error *e) {
 static void make_plan(ch_model *m) {
     size_t page_tokens = ch_op_page_tokens(m->op);
     m->plan = (ch_seq_plan){.page_tokens = page_tokens, .page_bytes = m->layout.kv_token_bytes * page_tokens,
-                            .slab_bytes = m->layout.slab_bytes};
+                            .slab_bytes = m->layout.slab_bytes, .journal_bytes = m->layout.journal_row * sizeof(float)};
     uint64_t id[6] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes,
                       m->layout.k_type->id, m->layout.v_type->id};
     m->plan.fingerprint = ch_hash64(id, sizeof id, 1);
@@ -86,6 +86,7 @@ static int dry_run(ch_model *m, ch_error *e) {
                   .n_out = (size_t)m->info.n_batch};
     ch_op_dry_begin(m->op);
     m->arch->forward(m->arch_data, &st, NULL);
+    ch_block_commit(&m->layout, &st);
     if (m->info.mtp) {
         st.n_row = st.n_out = st.n_seg;
         m->arch->draft(m->arch_data, &st, NULL, NULL);
@@ -175,23 +176,62 @@ static int check_batch(const ch_model *m, const ch_batch *b, ch_error *e) {
     return CH_OK;
 }
 
+static ch_op_seg op_segment(const ch_seq *s, size_t row0, size_t n_row, bool tentative) {
+    return (ch_op_seg){.row0 = row0, .n_row = n_row, .pos0 = ch_seq_len(s), .page = ch_seq_pages(s), .slab = ch_seq_slab(s),
+                       .journal = tentative ? (float *)ch_seq_journal(s) : NULL, .n_journal = ch_seq_journal_rows(s)};
+}
+
 int ch_model_forward(ch_model *m, const ch_batch *b, float *logits, ch_error *e) {
     int rc = check_batch(m, b, e);
     if (rc) return rc;
+    for (int i = 0; i < b->n_seg; i++)
+        if (b->seg[i].tentative && (rc = ch_seq_check_hold(b->seg[i].seq, (size_t)b->seg[i].n_tok, e))) return rc;
     for (int i = 0; i < b->n_seg; i++) // pages may be reserved for some and not for others: no length has changed yet
         if ((rc = ch_seq_extend(b->seg[i].seq, (size_t)b->seg[i].n_tok, e))) return rc;
     size_t row = 0;
     for (int i = 0; i < b->n_seg; i++) {
         ch_seq *s = b->seg[i].seq;
-        m->seg[i] = (ch_op_seg){.row0 = row, .n_row = (size_t)b->seg[i].n_tok, .pos0 = ch_seq_len(s), .page = ch_seq_pages(s),
-                                .slab = ch_seq_slab(s)};
+        m->seg[i] = op_segment(s, row, (size_t)b->seg[i].n_tok, b->seg[i].tentative);
         row += m->seg[i].n_row;
     }
     ch_step st = {.op = m->op, .n_row = row, .n_seg = (size_t)b->n_seg, .n_out = (size_t)b->n_out, .token = b->token,
                   .seg = m->seg, .out_row = b->out_row, .hidden = b->hidden, .trace = m->trace, .trace_user = m->trace_user};
     m->arch->forward(m->arch_data, &st, logits);
     CH_ASSERT(ch_op_scratch_mark(m->op) == 0);
-    for (int i = 0; i < b->n_seg; i++) ch_seq_commit(b->seg[i].seq, (size_t)b->seg[i].n_tok);
+    for (int i = 0; i < b->n_seg; i++)
+        (b->seg[i].tentative ? ch_seq_hold : ch_seq_commit)(b->seg[i].seq, (size_t)b->seg[i].n_tok);
+    return CH_OK;
+}
+
+static int check_keep(const ch_model *m, const ch_segment *keep, int32_t n_seg, ch_error *e) {
+    if (!m->op) return ch_error_set(e, CH_ESTATE, "the model was opened without weights");
+    if (n_seg < 1 || n_seg > m->info.n_seq)
+        return ch_error_set(e, CH_ERANGE, "commit of %d sequences, expected 1..%d", n_seg, m->info.n_seq);
+    int64_t sum = 0;
+    for (int i = 0; i < n_seg; i++) {
+        size_t have = ch_seq_pending(keep[i].seq);
+        if (!have) return ch_error_set(e, CH_ESTATE, "commit: sequence %d has no tentative rows", i);
+        if (keep[i].n_tok < 0 || (size_t)keep[i].n_tok > have)
+            return ch_error_set(e, CH_ERANGE, "commit: %d rows of sequence %d, expected 0..%zu", keep[i].n_tok, i, have);
+        sum += keep[i].n_tok;
+        for (int k = 0; k < i; k++)
+            if (keep[k].seq == keep[i].seq) return ch_error_set(e, CH_ERANGE, "commit: sequences %d and %d are the same", k, i);
+    }
+    if (sum > m->info.n_batch) return ch_error_set(e, CH_ERANGE, "commit of %lld rows, expected at most %d", (long long)sum, m->info.n_batch);
+    return CH_OK;
+}
+
+int ch_model_commit(ch_model *m, const ch_segment *keep, int32_t n_seg, ch_error *e) {
+    int rc = check_keep(m, keep, n_seg, e);
+    if (rc) return rc;
+    size_t row = 0, n = 0;
+    for (int i = 0; i < n_seg; i++) {
+        if (!keep[i].n_tok) continue;
+        m->seg[n] = op_segment(keep[i].seq, row, (size_t)keep[i].n_tok, true);
+        row += m->seg[n++].n_row;
+    }
+    if (n) ch_block_commit(&m->layout, &(ch_step){.op = m->op, .n_row = row, .n_seg = n, .seg = m->seg});
+    for (int i = 0; i < n_seg; i++) ch_seq_settle(keep[i].seq, (size_t)keep[i].n_tok);
     return CH_OK;
 }
 
@@ -206,8 +246,8 @@ int ch_model_draft(ch_model *m, const ch_draft *d, ch_error *e) {
             return ch_error_set(e, CH_ERANGE, "token id %d, expected 0..%d", d->token[i], m->info.n_vocab - 1);
         int rc = ch_seq_extend(s, (size_t)d->ahead + 1, e);
         if (rc) return rc;
-        m->seg[i] = (ch_op_seg){.row0 = (size_t)i, .n_row = 1, .pos0 = ch_seq_len(s) + (size_t)d->ahead, .page = ch_seq_pages(s),
-                                .slab = ch_seq_slab(s)};
+        m->seg[i] = op_segment(s, (size_t)i, 1, false);
+        m->seg[i].pos0 += (size_t)d->ahead;
         m->draft_row[i] = i;
     }
     ch_step st = {.op = m->op, .n_row = (size_t)d->n_seq, .n_seg = (size_t)d->n_seq, .n_out = (size_t)d->n_seq, .token = d->token,

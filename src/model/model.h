@@ -61,6 +61,7 @@ const ch_seq_plan *ch_model_plan(const ch_model *m);
 typedef struct ch_segment {
     ch_seq *seq;
     int32_t n_tok; // >= 1
+    bool tentative; // compute the rows, but leave the sequence where it is until ch_model_commit (n_tok <= its pool's n_draft)
 } ch_segment;
 typedef struct ch_batch {
     const int32_t *token; // [n_row], n_row = sum of n_tok <= n_batch; ids in [0, n_vocab)
@@ -88,6 +89,13 @@ typedef struct ch_draft {
     float *hidden_out;    // [n_seq][n_embd]
 } ch_draft;
 int ch_model_draft(ch_model *m, const ch_draft *d, ch_error *e);
+
+// Deferred commit. The rows of tentative segments give the logits of a plain step, yet neither length nor state of their
+// sequences changes. Then each such sequence keeps the first n_tok (0: none) of them; it equals a plain run of these tokens, bit
+// for bit. Costs the recurrences alone: no matrix is read. Until then the sequence takes no other step and cannot be forked,
+// marked or saved (CH_ESTATE); ch_seq_settle(seq, 0) drops all rows without a model. tentative is not read. Errors: CH_ESTATE
+// (no tentative rows), CH_ERANGE (more than there are, n_seq segments or n_batch rows); then nothing has changed.
+int ch_model_commit(ch_model *m, const ch_segment *keep, int32_t n_seg, ch_error *e);
 
 // Called with named intermediate rows of each step (for `chimere trace`); NULL turns it off.
 void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user);

@@ -90,11 +90,23 @@ typedef struct ch_op_seg {
     size_t pos0;          // position of row0
     uint8_t *const *page; // key/value pages of the sequence
     uint8_t *slab;        // its recurrent slab
+    // Tentative rows: the slab stays as it is, and what ch_op_commit_* needs to advance it by some of these rows is written
+    // here. A layer's part begins at journal + n_journal * journal_off of its op. NULL: plain rows.
+    float *journal;
+    size_t n_journal; // rows there is room for, >= n_row
 } ch_op_seg;
 
 // Rows one position back: y[row] = x[row - 1] inside a segment; the first row takes what the last call left in the slab (zeros at
-// position 0), and the last row of x is left there for the next. x, y: [n_row][n].
-void ch_op_shift_rows(ch_op *op, const ch_op_seg *seg, size_t n_seg, size_t slab_off, const float *x, size_t n, float *y);
+// position 0), and the last row of x is left there for the next. x, y: [n_row][n]. Journal row: the row of x.
+typedef struct ch_op_shift_args {
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n, slab_off, journal_off;
+    const float *x;
+    float *y;
+} ch_op_shift_args;
+void ch_op_shift_rows(ch_op *op, const ch_op_shift_args *a);
+void ch_op_commit_shift(ch_op *op, const ch_op_shift_args *a); // as ch_op_commit_gdn
 void ch_op_slab_rows(ch_op *op, const ch_op_seg *seg, size_t n_seg, size_t slab_off, size_t n, float *y); // y[segment]: row in the slab
 
 // Attention with optional per-head QK norm, rotation, output gate. q rows: per head d_head query values and, when gated,
@@ -136,11 +148,17 @@ typedef struct ch_op_gdn_args {
     const float *a, *dt_bias;  // [n_head_v]; a = -exp(A_log)
     const float *norm;         // [d_v]
     size_t slab_off;           // bytes from the slab's start to this layer
+    size_t journal_off;        // floats of a journal row before this layer
     float *o_raw;              // [n_row][n_head_v * d_v] before the gated norm (kept apart so that tests and traces see it)
     float *y;                  // [n_row][n_head_v * d_v]
 } ch_op_gdn_args;
 size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap);
 void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a);
+// Floats of one journal row: the inputs of the convolution, then beta and decay.
+size_t ch_op_gdn_journal_row(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, bool kda);
+// Advances the slabs by the first n_row journal rows of every segment: the state is that of a plain run of these rows, bit for
+// bit. Only sizes, weights and offsets of a are read; a->n_row is the sum over segments, row0 their running sum.
+void ch_op_commit_gdn(ch_op *op, const ch_op_gdn_args *a);
 
 // Depthwise causal convolution of all segments, with SiLU. Slab: window [n_tap-1][n_channel].
 typedef struct ch_op_conv_args {
@@ -152,10 +170,12 @@ typedef struct ch_op_conv_args {
     const float *w;    // [n_tap][n_channel]
     const float *bias; // [n_channel] or NULL
     size_t slab_off;   // bytes from the slab's start to the window
+    size_t journal_off; // floats of a journal row before this layer; the row: the n_channel inputs
     float *y;          // [n_row][n_channel], may not overlap x
 } ch_op_conv_args;
 size_t ch_op_conv_state_bytes(size_t n_channel, size_t n_tap); // the window, a multiple of 64
 void ch_op_conv(ch_op *op, const ch_op_conv_args *a);
+void ch_op_commit_conv(ch_op *op, const ch_op_conv_args *a); // as ch_op_commit_gdn
 
 // Mamba-1 behind its inner projections: softplus of the steps, selective scan, skip, gate (architectures.md F4).
 // Slab: state [d_state][n_channel].
@@ -170,11 +190,14 @@ typedef struct ch_op_ssm1_args {
     const float *a;     // [d_state][n_channel], transposed when bound; -exp(A_log)
     const float *skip;  // [n_channel]
     size_t slab_off;    // bytes from the slab's start to the state
+    size_t journal_off; // floats of a journal row before this layer; the row: x, dt, b
     float *y_raw;       // [n_row][n_channel] before the gate
     float *y;           // [n_row][n_channel]; may be x
 } ch_op_ssm1_args;
 size_t ch_op_ssm1_state_bytes(size_t n_channel, size_t d_state);
+size_t ch_op_ssm1_journal_row(size_t n_channel, size_t d_state);
 void ch_op_ssm1(ch_op *op, const ch_op_ssm1_args *a);
+void ch_op_commit_ssm1(ch_op *op, const ch_op_ssm1_args *a); // as ch_op_commit_gdn
 
 // Mamba-2 between its projections: convolution + SiLU, softplus of the steps, scan, skip, gate, grouped norm (A2-A6).
 // Slab: conv window [n_tap-1][n_channel] when conv_w is set, then per head a state [d_head][d_state].
@@ -193,11 +216,14 @@ typedef struct ch_op_ssm2_args {
     const float *a, *skip; // [n_head]; a = -exp(A_log)
     const float *norm;     // [n_head * d_head] or NULL: gate only
     size_t slab_off;       // bytes from the slab's start to this layer
+    size_t journal_off;    // floats of a journal row before this layer; the row: xbc (without conv_w: x, b), dt
     float *y_raw;          // [n_row][n_head * d_head] before gate and norm
     float *y;              // [n_row][n_head * d_head]
 } ch_op_ssm2_args;
 size_t ch_op_ssm2_state_bytes(size_t n_head, size_t d_head, size_t d_state);
+size_t ch_op_ssm2_journal_row(size_t n_head, size_t d_head, size_t n_group, size_t d_state, bool conv);
 void ch_op_ssm2(ch_op *op, const ch_op_ssm2_args *a);
+void ch_op_commit_ssm2(ch_op *op, const ch_op_ssm2_args *a); // as ch_op_commit_gdn
 
 // Attention over a compressed cache (MLA, architectures.md D6-D8): one row of d_latent + d_pe values per position, shared by all
 // heads; its first d_latent values, RMS-normed, serve as the value too. No rotation. Appends the rows to the pages, then attends.

@@ -5,6 +5,7 @@
 //   page table   [p0][p1][p2]...      each page: page_tokens positions of every attention layer; reference counted, copied
 //                                     when a shared page is about to be written
 //   slab         [layer 0 | layer 1 | ...]   conv windows and delta-net states of every recurrent layer
+//   journal      [layer 0 | layer 1 | ...]   what the layers need to advance the slab by the tentative rows that are kept
 //
 // Threading: one driver thread owns a pool and all its sequences. Ownership: sequences and marks borrow from their pool and
 // must be freed before it. All memory is taken when the pool is made; nothing here allocates during a step.
@@ -17,6 +18,7 @@ typedef struct ch_seq_plan {
     size_t page_tokens; // positions per page
     size_t page_bytes;  // all attention layers; 0: no attention layer
     size_t slab_bytes;  // all recurrent layers; 0: none
+    size_t journal_bytes; // all recurrent layers, for one tentative row
     uint64_t fingerprint; // of model, layer layout and types: a snapshot restores only where it is equal
 } ch_seq_plan;
 
@@ -25,8 +27,10 @@ typedef struct ch_seq ch_seq;
 typedef struct ch_seq_mark ch_seq_mark;
 
 // n_seq sequences and n_mark marks at most at a time, n_page pages together, max_tokens positions per sequence.
+enum { CH_SEQ_MAX_DRAFT = 64 };
 typedef struct ch_seq_limits {
     size_t n_seq, n_mark, n_page, max_tokens;
+    size_t n_draft; // tentative rows that a sequence can hold at a time, up to CH_SEQ_MAX_DRAFT; 0: none
 } ch_seq_limits;
 int ch_seq_pool_create(ch_seq_pool **p, const ch_seq_plan *plan, const ch_seq_limits *lim, ch_error *e);
 void ch_seq_pool_free(ch_seq_pool **p);
@@ -40,6 +44,15 @@ void ch_seq_reset(ch_seq *s);       // as just created; pages given back
 // Makes positions [len, len + n) writable. CH_ELIMIT past max_tokens, CH_EBUSY when no page is left (nothing changed).
 int ch_seq_extend(ch_seq *s, size_t n, ch_error *e);
 void ch_seq_commit(ch_seq *s, size_t n); // len += n, after the step has written them
+// Tentative rows: a step has computed n positions past the length without touching slab or length, and left what is needed to
+// keep them in the journal. Until they are settled the sequence refuses to extend, fork, truncate and to be marked or saved
+// (CH_ESTATE); reset, rollback and restore drop them.
+int ch_seq_check_hold(const ch_seq *s, size_t n, ch_error *e); // CH_ELIMIT: more than n_draft
+void ch_seq_hold(ch_seq *s, size_t n);
+size_t ch_seq_pending(const ch_seq *s);       // rows held, 0: none
+void ch_seq_settle(ch_seq *s, size_t n);      // len += n: the first n are kept (their slab is up to date), the rest dropped
+uint8_t *ch_seq_journal(const ch_seq *s);     // [layer][n_draft rows]; NULL without recurrent layers or when n_draft is 0
+size_t ch_seq_journal_rows(const ch_seq *s);  // n_draft
 uint8_t *const *ch_seq_pages(const ch_seq *s); // page p holds positions [p * page_tokens, ...)
 uint8_t *ch_seq_slab(const ch_seq *s);         // 64-byte aligned; NULL when slab_bytes is 0
 

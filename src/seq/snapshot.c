@@ -21,6 +21,8 @@ static size_t pages_of(const ch_seq_plan *plan, size_t len) {
 
 int ch_seq_snapshot(const ch_seq *s, const int32_t *token, size_t n_token, ch_buf *out, ch_error *e) {
     const ch_seq_plan *plan = &s->pool->plan;
+    int rc = ch_seq_check_settled(s, "save", e);
+    if (rc) return rc;
     if (n_token != s->len)
         return ch_error_set(e, CH_ERANGE, "snapshot: %zu token ids for %zu positions", n_token, s->len);
     header h = {.version = SNAPSHOT_VERSION, .page_tokens = (uint32_t)plan->page_tokens, .fingerprint = plan->fingerprint,

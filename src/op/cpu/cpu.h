@@ -18,6 +18,8 @@ enum {
     BUF_GATES,    // beta and decay per row and value head
     BUF_DT,       // steps of state-space heads
     BUF_QK,       // normalised q and k per row and key head
+    BUF_WINDOW,   // convolution windows of tentative rows, and an output row that nobody reads
+    BUF_TRIAL,    // states of tentative rows, one head per worker
     BUF_MOE,      // everything of a MoE call
     BUF_N
 };
@@ -38,6 +40,19 @@ enum { SMALL_OP = 16384 };
 
 // In a dry run notes the size and returns false. In a real run returns true (the buffer is there).
 bool ch_op_need(ch_op *op, int buf, size_t bytes);
+// This layer's journal rows of a segment.
+static inline float *ch_op_seg_journal(const ch_op_seg *s, size_t journal_off) { return s->journal + s->n_journal * journal_off; }
+
+// One worker's channels of the convolution of all segments. Tentative rows run on a copy of the window and are noted in the
+// first n_channel floats of their journal rows. commit: the rows come from there, and the window advances.
+typedef struct ch_conv_run {
+    const ch_op_conv_args *a;
+    size_t journal_row; // floats between journal rows of this layer
+    size_t ld_y;        // 0: nobody reads y
+    bool commit;
+    float *window;      // [n_tap-1][n_channel]
+} ch_conv_run;
+void ch_op_conv_share(const ch_op *op, const ch_conv_run *r, int worker, int n_workers);
 void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float); // pool, or the caller alone when small
 
 #endif

@@ -1,5 +1,6 @@
 // Gated delta net between its projections, in one parallel region: convolution over channels, then heads.
 #include <math.h>
+#include <string.h>
 
 #include "op/cpu/cpu.h"
 
@@ -10,9 +11,15 @@ typedef struct gdn_job {
     ch_op *op;
     const ch_op_gdn_args *a;
     size_t n_channel;
+    ch_op_conv_args conv_args;
+    ch_conv_run conv_run;
     float *conv; // [n_row][n_channel]
     float *beta, *g; // [n_row][n_head_v]; kda: g is [n_row][n_head_k * d_k]
     float *q, *k; // [n_row][n_head_k * d_k], normalised
+    bool commit;
+    size_t journal_row; // floats: [n_channel] inputs of the convolution, [n_head_v] beta, g
+    float *trial;       // per worker a state [d_v][d_k] and an output row [d_v] that nobody reads
+    size_t trial_part;  // floats per worker
 } gdn_job;
 
 static size_t channels(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v) {
@@ -26,6 +33,10 @@ static size_t conv_bytes(size_t n_channel, size_t n_tap) {
 size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap) {
     size_t state = n_head_v * d_v * d_k * sizeof(float);
     return conv_bytes(channels(n_head_k, n_head_v, d_k, d_v), n_tap) + (state + 63) / 64 * 64;
+}
+
+size_t ch_op_gdn_journal_row(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, bool kda) {
+    return channels(n_head_k, n_head_v, d_k, d_v) + n_head_v + (kda ? n_head_k * d_k : n_head_v);
 }
 
 // Neither overflows nor loses small values.
@@ -65,7 +76,22 @@ static void norms_of_row(const gdn_job *j, size_t row) {
     }
 }
 
-static void run_head(const gdn_job *j, const ch_op_seg *s, size_t h) {
+// Notes beta and decay of a head's tentative rows, and gives the copy of its state to run on.
+static float *trial_state(const gdn_job *j, const ch_op_seg *s, size_t h, size_t kh, const float *state, int worker) {
+    const ch_op_gdn_args *a = j->a;
+    float *row = ch_op_seg_journal(s, a->journal_off) + j->n_channel, *trial = j->trial + (size_t)worker * j->trial_part;
+    for (size_t i = s->row0; i < s->row0 + s->n_row; i++, row += j->journal_row) {
+        row[h] = j->beta[i * a->n_head_v + h];
+        if (a->kda)
+            memcpy(row + a->n_head_v + kh * a->d_k, j->g + (i * a->n_head_k + kh) * a->d_k, a->d_k * sizeof *row);
+        else
+            row[a->n_head_v + h] = j->g[i * a->n_head_v + h];
+    }
+    memcpy(trial, state, a->d_v * a->d_k * sizeof *trial);
+    return trial;
+}
+
+static void run_head(const gdn_job *j, const ch_op_seg *s, size_t h, int worker) {
     const ch_op_gdn_args *a = j->a;
     size_t kd = a->n_head_k * a->d_k, vd = a->n_head_v * a->d_v, row = s->row0;
     size_t kh = a->tiled ? h % a->n_head_k : h / (a->n_head_v / a->n_head_k);
@@ -74,13 +100,18 @@ static void run_head(const gdn_job *j, const ch_op_seg *s, size_t h) {
         .n_tok = s->n_row, .d_k = a->d_k, .d_v = a->d_v, .q = j->q + row * kd + kh * a->d_k, .k = j->k + row * kd + kh * a->d_k,
         .v = j->conv + row * j->n_channel + 2 * kd + h * a->d_v, .beta = j->beta + row * a->n_head_v + h,
         .g = j->g + row * a->n_head_v + h, .ld_qk = kd, .ld_v = j->n_channel, .ld_bg = a->n_head_v, .state = state,
-        .out = a->o_raw + row * vd + h * a->d_v, .ld_out = vd};
-    if (a->kda) {
-        args.g = j->g + row * kd + kh * a->d_k, args.ld_g = kd;
-        j->op->kern.kda(&args);
+        .ld_g = kd};
+    if (a->kda) args.g = j->g + row * kd + kh * a->d_k;
+    if (j->commit) {
+        const float *noted = ch_op_seg_journal(s, a->journal_off) + j->n_channel;
+        args.beta = noted + h, args.g = noted + a->n_head_v + (a->kda ? kh * a->d_k : h), args.ld_bg = args.ld_g = j->journal_row;
+        args.out = j->trial + (size_t)worker * j->trial_part;
     } else {
-        j->op->kern.gdn(&args);
+        args.out = a->o_raw + row * vd + h * a->d_v, args.ld_out = vd;
+        if (s->journal) args.state = trial_state(j, s, h, kh, state, worker);
     }
+    (a->kda ? j->op->kern.kda : j->op->kern.gdn)(&args);
+    if (j->commit) return;
     for (size_t i = 0; i < s->n_row; i++) {
         size_t off = (row + i) * vd + h * a->d_v;
         j->op->kern.rmsnorm(a->o_raw + off, a->norm, a->d_v, a->eps, a->y + off);
@@ -92,27 +123,24 @@ static void gdn_worker(void *arg, int worker, int n_workers) {
     gdn_job *j = arg;
     const ch_op_gdn_args *a = j->a;
     size_t b, e;
-    ch_pool_split(j->n_channel, 16, worker, n_workers, &b, &e);
-    for (size_t i = 0; i < a->n_seg && b < e; i++) {
-        const ch_op_seg *s = &a->seg[i];
-        j->op->kern.conv(&(ch_conv_args){
-            .n_tok = s->n_row, .n_tap = a->n_tap, .c0 = b, .c1 = e, .x = a->qkv + s->row0 * j->n_channel, .ld_x = j->n_channel,
-            .w = a->conv_w, .n_channel = j->n_channel, .state = (float *)(s->slab + a->slab_off),
-            .y = j->conv + s->row0 * j->n_channel, .ld_y = j->n_channel, .silu = true});
-    }
+    ch_op_conv_share(j->op, &j->conv_run, worker, n_workers);
     ch_pool_split(a->n_row, 1, worker, n_workers, &b, &e);
-    for (size_t i = b; i < e; i++) gates_of_row(j, i);
+    for (size_t i = b; i < e && !j->commit; i++) gates_of_row(j, i);
     ch_pool_barrier(j->op->pool);
     for (size_t i = b; i < e; i++) norms_of_row(j, i);
     ch_pool_barrier(j->op->pool);
     // Segments by heads, one list: short segments beside a long one still fill all workers.
     ch_pool_split(a->n_seg * a->n_head_v, 1, worker, n_workers, &b, &e);
-    for (size_t i = b; i < e; i++) run_head(j, &a->seg[i / a->n_head_v], i % a->n_head_v);
+    for (size_t i = b; i < e; i++) run_head(j, &a->seg[i / a->n_head_v], i % a->n_head_v, worker);
 }
 
-void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a) {
-    gdn_job j = {.op = op, .a = a, .n_channel = channels(a->n_head_k, a->n_head_v, a->d_k, a->d_v)};
+static void run(ch_op *op, const ch_op_gdn_args *a, bool commit) {
+    gdn_job j = {.op = op, .a = a, .n_channel = channels(a->n_head_k, a->n_head_v, a->d_k, a->d_v), .commit = commit,
+                 .journal_row = ch_op_gdn_journal_row(a->n_head_k, a->n_head_v, a->d_k, a->d_v, a->kda),
+                 .trial_part = (a->d_v * (a->d_k + 1) + 15) / 16 * 16};
     size_t kd = a->n_head_k * a->d_k;
+    ch_op_need(op, BUF_WINDOW, conv_bytes(j.n_channel, a->n_tap));
+    ch_op_need(op, BUF_TRIAL, (size_t)ch_pool_size(op->pool) * j.trial_part * sizeof(float));
     ch_op_need(op, BUF_CONV, a->n_row * j.n_channel * sizeof(float));
     ch_op_need(op, BUF_GATES, a->n_row * (a->n_head_v + (a->kda ? kd : a->n_head_v)) * sizeof(float));
     ch_op_need(op, BUF_QK, a->n_row * kd * 2 * sizeof(float));
@@ -120,5 +148,13 @@ void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a) {
     j.conv = (float *)op->buf[BUF_CONV];
     j.beta = (float *)op->buf[BUF_GATES], j.g = j.beta + a->n_row * a->n_head_v;
     j.q = (float *)op->buf[BUF_QK], j.k = j.q + a->n_row * kd;
+    j.trial = (float *)op->buf[BUF_TRIAL];
+    j.conv_args = (ch_op_conv_args){.n_seg = a->n_seg, .seg = a->seg, .n_row = a->n_row, .n_channel = j.n_channel, .n_tap = a->n_tap,
+                                    .silu = true, .x = a->qkv, .w = a->conv_w, .slab_off = a->slab_off,
+                                    .journal_off = a->journal_off, .y = j.conv};
+    j.conv_run = (ch_conv_run){&j.conv_args, j.journal_row, j.n_channel, commit, (float *)op->buf[BUF_WINDOW]};
     ch_pool_run(op->pool, gdn_worker, &j);
 }
+
+void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a) { run(op, a, false); }
+void ch_op_commit_gdn(ch_op *op, const ch_op_gdn_args *a) { run(op, a, true); }

@@ -229,15 +229,25 @@ void ch_op_copy_heads(ch_op *op, const float *x, size_t ld_x, size_t n, size_t n
     for (size_t i = 0; i < n; i++) memcpy(y + i * ld_y, x + i * ld_x, n_col * sizeof *y);
 }
 
-void ch_op_shift_rows(ch_op *op, const ch_op_seg *seg, size_t n_seg, size_t slab_off, const float *x, size_t n, float *y) {
+void ch_op_shift_rows(ch_op *op, const ch_op_shift_args *a) {
     if (op->dry) return;
-    for (size_t s = 0; s < n_seg; s++) {
-        float *kept = (float *)(seg[s].slab + slab_off);
-        size_t row = seg[s].row0, last = row + seg[s].n_row - 1;
-        memcpy(y + row * n, kept, n * sizeof *y); // a new slab is zero
-        memcpy(y + (row + 1) * n, x + row * n, (last - row) * n * sizeof *y);
-        memcpy(kept, x + last * n, n * sizeof *kept);
+    size_t n = a->n;
+    for (const ch_op_seg *s = a->seg; s < a->seg + a->n_seg; s++) {
+        float *kept = (float *)(s->slab + a->slab_off), *y = a->y + s->row0 * n;
+        const float *x = a->x + s->row0 * n;
+        memcpy(y, kept, n * sizeof *y); // a new slab is zero
+        memcpy(y + n, x, (s->n_row - 1) * n * sizeof *y);
+        if (s->journal)
+            memcpy(ch_op_seg_journal(s, a->journal_off), x, s->n_row * n * sizeof *x);
+        else
+            memcpy(kept, x + (s->n_row - 1) * n, n * sizeof *kept);
     }
+}
+
+void ch_op_commit_shift(ch_op *op, const ch_op_shift_args *a) {
+    if (op->dry) return;
+    for (const ch_op_seg *s = a->seg; s < a->seg + a->n_seg; s++)
+        memcpy(s->slab + a->slab_off, ch_op_seg_journal(s, a->journal_off) + (s->n_row - 1) * a->n, a->n * sizeof(float));
 }
 
 void ch_op_slab_rows(ch_op *op, const ch_op_seg *seg, size_t n_seg, size_t slab_off, size_t n, float *y) {
