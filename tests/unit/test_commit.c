@@ -93,6 +93,13 @@ static void run_ssm2(ch_op *op, const op_case *c, const ch_op_seg *seg, size_t n
     ch_free(xbc), ch_free(xs), ch_free(b), ch_free(cc), ch_free(z), ch_free(dt), ch_free(raw);
 }
 
+enum { SHIFT = 19 };
+static void run_shift(ch_op *op, const op_case *c, const ch_op_seg *seg, size_t n_seg, size_t n_row, const float *x, float *y, bool commit) {
+    (void)c, (void)n_row;
+    ch_op_shift_args a = {.n_seg = n_seg, .seg = seg, .n = SHIFT, .slab_off = SLAB_OFF, .journal_off = JOURNAL_OFF, .x = x, .y = y};
+    (commit ? ch_op_commit_shift : ch_op_shift_rows)(op, &a);
+}
+
 // ---- the check ------------------------------------------------------------------------------------------------------------
 typedef struct fixture {
     ch_op *op;
@@ -219,8 +226,14 @@ static void test_ssm2(void **state) {
     }
 }
 
+static void test_shift(void **state) {
+    (void)state;
+    check_op(&(op_case){.name = "shift", .slab_bytes = SHIFT * sizeof(float), .journal_row = SHIFT, .n_y = SHIFT, .n_in = SHIFT,
+                        .run = run_shift});
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gdn), cmocka_unit_test(test_kda), cmocka_unit_test(test_conv),
-                                       cmocka_unit_test(test_ssm1), cmocka_unit_test(test_ssm2)};
+                                       cmocka_unit_test(test_ssm1), cmocka_unit_test(test_ssm2), cmocka_unit_test(test_shift)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
