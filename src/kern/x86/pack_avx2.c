@@ -57,13 +57,37 @@ static void write_codes(int planes, const ch_codes *rows, size_t at, uint8_t *ds
     }
 }
 
-static void write_subs(const ch_panel_spec *s, const ch_codes *rows, size_t block, uint8_t *dst) {
-    const size_t n_sub = CH_PANEL_BLOCK / s->sub;
-    for (size_t j = 0; j < n_sub; j++)
-        for (size_t r = 0; r < CH_PANEL_ROWS; r++) {
-            dst[j * CH_PANEL_ROWS + r] = (uint8_t)rows[r].sub[block * n_sub + j];
-            if (s->affine) dst[(n_sub + j) * CH_PANEL_ROWS + r] = rows[r].min[block * n_sub + j];
+// All sub-scales (or mins) of a file block at once: out[j][r] = byte j of row r, 16 x 16.
+static inline void transpose16(const uint8_t *rows, size_t stride, __m128i out[16]) {
+    __m128i a[16], b[16];
+    for (int r = 0; r < 16; r++) a[r] = _mm_loadu_si128((const __m128i *)(rows + (size_t)r * stride));
+    // Four rounds of interleaving rows r and r + 8 put byte j of all rows into vector j.
+    for (int round = 0; round < 4; round++) {
+        for (int r = 0; r < 8; r++) {
+            b[2 * r] = _mm_unpacklo_epi8(a[r], a[r + 8]);
+            b[2 * r + 1] = _mm_unpackhi_epi8(a[r], a[r + 8]);
         }
+        memcpy(a, b, sizeof a);
+    }
+    memcpy(out, a, sizeof a);
+}
+
+// Sub-scales, then mins, of the n_blk blocks of a file block.
+static void write_subs(const ch_panel_spec *s, const ch_codes *rows, size_t n_blk, uint8_t *dst) {
+    const size_t n_sub = CH_PANEL_BLOCK / s->sub;
+    __m128i sub[16], min[16];
+    transpose16((const uint8_t *)rows[0].sub, sizeof *rows, sub);
+    if (s->affine) transpose16(rows[0].min, sizeof *rows, min);
+    for (size_t b = 0; b < n_blk; b++) {
+        for (size_t j = 0; j < n_sub; j++) {
+            _mm_storeu_si128((__m128i *)dst, sub[b * n_sub + j]);
+            dst += CH_PANEL_ROWS;
+        }
+        for (size_t j = 0; s->affine && j < n_sub; j++) {
+            _mm_storeu_si128((__m128i *)dst, min[b * n_sub + j]);
+            dst += CH_PANEL_ROWS;
+        }
+    }
 }
 
 static void write_ds(const ch_panel_spec *s, const ch_codes *rows, size_t first, size_t n, uint8_t *dst) {
@@ -93,13 +117,14 @@ void ch_kern_pack_panel_avx2(const ch_panel_spec *s, const ch_type_info *t, cons
         for (size_t j = 0; j < per; j++) {
             write_codes(s->planes, c, j * CH_PANEL_BLOCK, codes);
             codes += z.code_block;
-            if (s->scale == CH_SC_I8) {
-                write_subs(s, c, j, subs);
-                subs += z.sub_block;
-            } else if (s->sub < CH_PANEL_BLOCK) {
+            if (s->scale != CH_SC_I8 && s->sub < CH_PANEL_BLOCK) {
                 write_ds(s, c, j * n_sub, n_sub, ds);
                 ds += z.d_block;
             }
+        }
+        if (s->scale == CH_SC_I8) {
+            write_subs(s, c, per, subs);
+            subs += per * z.sub_block;
         }
         if (s->scale == CH_SC_I8 || s->sub == CH_PANEL_BLOCK) {
             write_ds(s, c, 0, 1, ds);

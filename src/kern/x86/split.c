@@ -40,8 +40,30 @@ static void split_q4_1(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
     nibbles32(b + 4, c->q);
 }
 
+// Spreads eight bits over the low bits of eight bytes, first bit first.
+static uint64_t spread8(uint8_t b) {
+    const uint64_t bits = b * UINT64_C(0x0101010101010101) & UINT64_C(0x8040201008040201);
+    return (bits + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & UINT64_C(0x0101010101010101);
+}
+
 static void fifth_bits(const uint8_t *qh, uint8_t *c) {
-    for (int i = 0; i < 32; i++) c[i] = (uint8_t)(c[i] | (qh[i / 8] >> i % 8 & 1) << 4);
+    for (int i = 0; i < 4; i++) {
+        uint64_t x;
+        memcpy(&x, c + 8 * i, 8);
+        x |= spread8(qh[i]) << 4;
+        memcpy(c + 8 * i, &x, 8);
+    }
+}
+
+// Adds bit `from` of every byte as bit `to` of the codes.
+static void bit_plane32(const uint8_t *restrict bits, int from, int to, uint8_t *restrict c) {
+    for (int i = 0; i < 32; i++) c[i] = (uint8_t)(c[i] | (bits[i] >> from & 1) << to);
+}
+
+// 32 codes of 4 + 2 bits.
+static void nibbles_and_pairs(const uint8_t *restrict low, int low_at, const uint8_t *restrict high, int high_at,
+                              uint8_t *restrict c) {
+    for (int i = 0; i < 32; i++) c[i] = (uint8_t)((low[i] >> low_at & 15) | (high[i] >> high_at & 3) << 4);
 }
 
 static void split_q5_0(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
@@ -62,7 +84,12 @@ static void split_q5_1(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
 static void split_q8_0(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
     (void)t;
     c->d[0] = get16(b);
-    for (int i = 0; i < 32; i++) c->q[i] = b[2 + i] ^ 0x80;
+    for (int i = 0; i < 4; i++) {
+        uint64_t x;
+        memcpy(&x, b + 2 + 8 * i, 8);
+        x ^= UINT64_C(0x8080808080808080);
+        memcpy(c->q + 8 * i, &x, 8);
+    }
 }
 
 static void split_mxfp4(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
@@ -93,7 +120,10 @@ static void split_nvfp4(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
 static void split_q1_0(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
     (void)t;
     c->d[0] = get16(b);
-    for (int i = 0; i < 128; i++) c->q[i] = (uint8_t)((b[2 + i / 8] >> i % 8 & 1) << 1);
+    for (int i = 0; i < 16; i++) {
+        const uint64_t x = spread8(b[2 + i]) << 1;
+        memcpy(c->q + 8 * i, &x, 8);
+    }
 }
 
 static void split_q2_0(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
@@ -127,8 +157,7 @@ static void split_q3_k(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
     c->d[0] = get16(b + 108);
     pairs128(b + 32, c->q);
     pairs128(b + 64, c->q + 128);
-    for (int k = 0; k < 8; k++)
-        for (int i = 0; i < 32; i++) c->q[32 * k + i] = (uint8_t)(c->q[32 * k + i] | (b[i] >> k & 1) << 2);
+    for (int k = 0; k < 8; k++) bit_plane32(b, k, 2, c->q + 32 * k);
     for (int j = 0; j < 16; j++) {
         const int low = j < 8 ? s[j] & 15 : s[j - 8] >> 4;
         c->sub[j] = (int8_t)((low | (s[8 + j % 4] >> 2 * (j / 4) & 3) << 4) - 32);
@@ -159,8 +188,7 @@ static void split_q5_k(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
     c->m = get16(b + 2);
     scales_k(b + 4, c);
     for (int p = 0; p < 4; p++) nibbles64(b + 48 + 32 * p, c->q + 64 * p);
-    for (int j = 0; j < 8; j++)
-        for (int i = 0; i < 32; i++) c->q[32 * j + i] = (uint8_t)(c->q[32 * j + i] | (b[16 + i] >> j & 1) << 4);
+    for (int j = 0; j < 8; j++) bit_plane32(b + 16, j, 4, c->q + 32 * j);
 }
 
 static void split_q6_k(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
@@ -170,10 +198,7 @@ static void split_q6_k(const ch_type_info *t, const uint8_t *b, ch_codes *c) {
     for (int h = 0; h < 2; h++) {
         const uint8_t *ql = b + 64 * h, *qh = b + 128 + 32 * h;
         uint8_t *q = c->q + 128 * h;
-        for (int i = 0; i < 32; i++) q[i] = (uint8_t)((ql[i] & 15) | (qh[i] & 3) << 4);
-        for (int i = 0; i < 32; i++) q[32 + i] = (uint8_t)((ql[32 + i] & 15) | (qh[i] >> 2 & 3) << 4);
-        for (int i = 0; i < 32; i++) q[64 + i] = (uint8_t)(ql[i] >> 4 | (qh[i] >> 4 & 3) << 4);
-        for (int i = 0; i < 32; i++) q[96 + i] = (uint8_t)(ql[32 + i] >> 4 | qh[i] >> 6 << 4);
+        for (int k = 0; k < 4; k++) nibbles_and_pairs(ql + 32 * (k & 1), k < 2 ? 0 : 4, qh, 2 * k, q + 32 * k);
     }
 }
 
