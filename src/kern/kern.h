@@ -5,7 +5,7 @@
 // Numeric promise of every tier: an output element is computed in an order fixed by (type, tier, shape): it does not depend
 // on how many tokens share the call (batch invariance), nor on how rows are split among workers. `ref` is the oracle: plain
 // C, sums in double, weights decoded exactly, activations kept f32. A faster tier stays within the bound that
-// tests/checkkern derives for it (activations of quantised matrices are rounded to 8 bits per block of 32 there).
+// tests/checkkern derives for it (activations of quantised matrices are rounded to 8 or 16 bits per block of 32 there).
 #ifndef CH_KERN_H
 #define CH_KERN_H
 
