@@ -105,7 +105,7 @@ static void forward(const void *data, ch_step *st, float *logits) {
         ch_step_trace(st, "layer_out", (int)i, x, d);
     }
     ch_block_head(ch_arch_head(&a->ends), st, h, logits);
-    if (st->n_out) ch_op_scale(op, 1.0f / a->logit_scale, st->n_out, a->hp.n_vocab, logits);
+    if (logits) ch_op_scale(op, 1.0f / a->logit_scale, st->n_out, a->hp.n_vocab, logits);
     ch_op_scratch_reset(op, mark);
 }
 

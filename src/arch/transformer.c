@@ -16,7 +16,7 @@ enum {
     MOE = 2,          // experts are required
     RENORMALISE = 4,  // weights of the chosen experts sum to 1
     SHARED_GATED = 8, // shared expert behind a sigmoid gate
-    SCALES = 16,      // embedding, residual and logit scales apply
+    SCALES = 16,      // embedding, residual and logit scales apply; rope.scaling.finetuned = false: no rotation
     QK_NORM = 32      // per-head norms of q and k are required
 };
 
@@ -103,6 +103,9 @@ static int read_scales(ch_model *m, transformer *a, ch_error *e) {
     a->embedding_scale = a->residual_scale = a->logit_scale = 0;
     if (a->flags & SCALES) {
         int rc;
+        bool rotate = true;
+        if ((rc = ch_model_hp_bool(m, "rope.scaling.finetuned", &rotate, e))) return rc;
+        if (!rotate) a->rope.n_rot = 0;
         if ((rc = ch_model_hp_f32(m, "embedding_scale", 0, 1e6, &a->embedding_scale, e)) ||
             (rc = ch_model_hp_f32(m, "residual_scale", 0, 1e6, &a->residual_scale, e)) ||
             (rc = ch_model_hp_f32(m, "logit_scale", 0, 1e6, &a->logit_scale, e)))
@@ -168,7 +171,7 @@ static void forward(const void *data, ch_step *st, float *logits) {
         ch_step_trace(st, "layer_out", (int)i, x, d);
     }
     ch_block_head(a->head.type ? &a->head : &a->embd, st, h, logits);
-    ch_op_scale(op, 1.0f / a->logit_scale, st->n_out, a->hp.n_vocab, logits);
+    if (logits) ch_op_scale(op, 1.0f / a->logit_scale, st->n_out, a->hp.n_vocab, logits); // NULL: only hidden rows are wanted
     ch_op_scratch_reset(op, mark);
 }
 
