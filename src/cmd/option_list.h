@@ -82,6 +82,7 @@ CH_OPTION(SSM_HEADS_V, "ssm-heads-v", 0, INT, INPUT, 1, 1024, NULL, "N", "value 
 CH_OPTION(SSM_D_STATE, "ssm-d-state", 0, INT, INPUT, 1, 1024, NULL, "N", "width of a delta net head")
 CH_OPTION(SSM_CONV, "ssm-conv", 0, INT, INPUT, 2, 16, NULL, "N", "taps of the convolution")
 CH_OPTION(ATTN_INTERVAL, "attn-interval", 0, INT, INPUT, 1, 512, NULL, "N", "every N-th layer is attention")
+CH_OPTION(N_NEXTN, "nextn", 0, INT, INPUT, 0, 1, NULL, "N", "blocks of multi-token prediction behind the layers (qwen35 families)")
 CH_OPTION(ROPE_BASE, "rope-base", 0, NUM, INPUT, 1, 1000000000000, NULL, "X", "base of the rotary positions")
 CH_OPTION(TIED, "tied", 0, BOOL, INPUT, 0, 0, NULL, NULL, "use the embedding as the output matrix too (--no-tied: two matrices)")
 

@@ -9,7 +9,7 @@ static const int options[] = {CH_OPT_SYNTH_PRESET,    CH_OPT_SYNTH_TYPE,    CH_O
                               CH_OPT_N_CTX,           CH_OPT_N_FF,          CH_OPT_N_EXPERT,      CH_OPT_N_EXPERT_USED,
                               CH_OPT_N_FF_EXP,        CH_OPT_N_FF_SHEXP,    CH_OPT_SSM_HEADS_K,   CH_OPT_SSM_HEADS_V,
                               CH_OPT_SSM_D_STATE,     CH_OPT_SSM_CONV,      CH_OPT_ATTN_INTERVAL, CH_OPT_ROPE_BASE,
-                              CH_OPT_TIED};
+                              CH_OPT_TIED,             CH_OPT_N_NEXTN};
 static const ch_cmd_spec spec = {
     .name = "synth",
     .usage = "ARCH OUT.gguf [--preset tiny|bench|...] [--type q4_k] [--seed N]",
@@ -36,6 +36,7 @@ static void apply_overrides(const ch_cmd_options *o, ch_synth_shape *s) {
         {CH_OPT_N_EXPERT, &s->n_expert},       {CH_OPT_N_EXPERT_USED, &s->n_expert_used}, {CH_OPT_N_FF_EXP, &s->n_ff_exp},
         {CH_OPT_N_FF_SHEXP, &s->n_ff_shexp},   {CH_OPT_SSM_HEADS_K, &s->ssm_heads_k}, {CH_OPT_SSM_HEADS_V, &s->ssm_heads_v},
         {CH_OPT_SSM_D_STATE, &s->ssm_d_state}, {CH_OPT_SSM_CONV, &s->ssm_conv},       {CH_OPT_ATTN_INTERVAL, &s->attn_interval},
+        {CH_OPT_N_NEXTN, &s->n_nextn},
     };
     int32_t d_head = s->d_head, n_rot = s->n_rot;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)

@@ -42,6 +42,7 @@ static const preset qwen3next[] = {
 };
 static const preset llama[] = {
     {"tiny", {TINY, .n_rot = 64, .n_ff = 512, .rms_eps = 1e-5f}},
+    {"tiny-moe", {TINY, .n_rot = 64, .n_ff = 96, .n_ff_exp = 96, .n_expert = 5, .n_expert_used = 2, .rms_eps = 1e-5f}},
     {"bench", {LLAMA_1B}},
     {"1b", {LLAMA_1B}},
     {NULL, {0}},
@@ -49,9 +50,19 @@ static const preset llama[] = {
 
 static const ch_synth_arch_row archs[] = {{"llama", llama}, {"qwen35", qwen35}, {"qwen35moe", qwen35moe}, {"qwen3next", qwen3next}};
 #define N_OWN (sizeof archs / sizeof *archs)
-#define N_ARCHS (N_OWN + CH_SYNTH_N_SSM)
+#define N_ARCHS (N_OWN + CH_SYNTH_N_SSM + CH_SYNTH_N_FAMILIES)
 
-static const ch_synth_arch_row *arch_row(size_t i) { return i < N_OWN ? &archs[i] : &ch_synth_ssm_archs[i - N_OWN]; }
+static const ch_synth_arch_row *arch_row(size_t i) {
+    if (i < N_OWN) return &archs[i];
+    i -= N_OWN;
+    return i < CH_SYNTH_N_SSM ? &ch_synth_ssm_archs[i] : &ch_synth_family_archs[i - CH_SYNTH_N_SSM];
+}
+
+const ch_synth_maker *ch_synth_find_maker(const ch_synth_shape *s) {
+    for (size_t i = 0; i < N_ARCHS; i++)
+        if (strcmp(arch_row(i)->name, s->arch) == 0) return arch_row(i)->maker;
+    return NULL;
+}
 
 const char *ch_synth_arch_at(size_t i) { return i < N_ARCHS ? arch_row(i)->name : NULL; }
 
@@ -68,10 +79,10 @@ const char *ch_synth_preset_at(const char *arch, size_t i) {
 }
 
 int ch_synth_preset(ch_synth_shape *s, const char *arch, const char *name, ch_error *e) {
-    char known[160] = "";
+    char known[400] = ""; // longer than an error
     size_t at = 0;
     for (size_t i = 0; i < N_ARCHS; i++) {
-        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", arch_row(i)->name);
+        if (at < sizeof known) at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", arch_row(i)->name);
         if (strcmp(arch_row(i)->name, arch) != 0) continue;
         char presets[160] = "";
         size_t to = 0;
@@ -90,12 +101,10 @@ int ch_synth_preset(ch_synth_shape *s, const char *arch, const char *name, ch_er
 
 // ---- check ------------------------------------------------------------------------------------------------------------
 int ch_synth_check(const ch_synth_shape *s, ch_error *e) {
-    if (s->pattern) return ch_synth_check_ssm(s, e);
+    const ch_synth_maker *maker = ch_synth_find_maker(s);
+    if (maker) return maker->check(s, e);
     bool gdn = s->attn_interval > 0, moe = s->n_expert > 0;
-    const struct {
-        const char *name;
-        int32_t value, min, max;
-    } row[] = {
+    const ch_synth_limit row[] = {
         {"n-layer", s->n_layer, 1, 512},
         {"n-embd", s->n_embd, 8, 1 << 16},
         {"n-vocab", s->n_vocab, CH_SYNTH_MIN_VOCAB, 1 << 20},
@@ -108,16 +117,16 @@ int ch_synth_check(const ch_synth_shape *s, ch_error *e) {
         {"n-expert", s->n_expert, 0, 1024},
         {"n-expert-used", moe ? s->n_expert_used : 1, 1, moe ? s->n_expert : 1},
         {"n-ff-exp", moe ? s->n_ff_exp : 1, 1, 1 << 18},
-        {"n-ff-shexp", moe ? s->n_ff_shexp : 1, 1, 1 << 18},
+        {"n-ff-shexp", s->n_ff_shexp, 0, 1 << 18},
         {"ssm-heads-k", gdn ? s->ssm_heads_k : 1, 1, 1024},
         {"ssm-heads-v", gdn ? s->ssm_heads_v : 1, 1, 1024},
         {"ssm-d-state", gdn ? s->ssm_d_state : 1, 1, 1024},
         {"ssm-conv", gdn ? s->ssm_conv : 2, 2, 16},
         {"attn-interval", s->attn_interval, 0, 512},
+        {"nextn", s->n_nextn, 0, gdn ? 1 : 0},
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (row[i].value < row[i].min || row[i].value > row[i].max)
-            return ch_error_set(e, CH_ERANGE, "%s: expected %d to %d, found %d", row[i].name, row[i].min, row[i].max, row[i].value);
+    int rc = ch_synth_check_limits(row, sizeof row / sizeof *row, e);
+    if (rc) return rc;
     if (s->n_head % s->n_head_kv != 0)
         return ch_error_set(e, CH_ERANGE, "n-head: expected a multiple of n-head-kv (%d), found %d", s->n_head_kv, s->n_head);
     if (gdn && s->ssm_heads_v % s->ssm_heads_k != 0)

@@ -83,24 +83,18 @@ static const ch_synth_preset_row plamo2[] = {
 };
 
 const ch_synth_arch_row ch_synth_ssm_archs[CH_SYNTH_N_SSM] = {
-    {"mamba", mamba},         {"mamba2", mamba2}, {"nemotron_h", nemotron_h}, {"nemotron_h_moe", nemotron_h_moe}, {"granitehybrid", granitehybrid},
-    {"falcon-h1", falcon_h1}, {"jamba", jamba},   {"plamo2", plamo2}};
+    {"mamba", mamba, &ch_synth_ssm_maker},
+    {"mamba2", mamba2, &ch_synth_ssm_maker},
+    {"nemotron_h", nemotron_h, &ch_synth_ssm_maker},
+    {"nemotron_h_moe", nemotron_h_moe, &ch_synth_ssm_maker},
+    {"granitehybrid", granitehybrid, &ch_synth_ssm_maker},
+    {"falcon-h1", falcon_h1, &ch_synth_ssm_maker},
+    {"jamba", jamba, &ch_synth_ssm_maker},
+    {"plamo2", plamo2, &ch_synth_ssm_maker},
+};
 
-static bool is(const ch_synth_shape *s, const char *arch) { return strcmp(s->arch, arch) == 0; }
-static char letter(const ch_synth_shape *s, int layer) { return s->pattern[(size_t)layer % strlen(s->pattern)]; }
 
 // ---- tensors ----------------------------------------------------------------------------------------------------------
-// Of two dimensions, always f32, value by value.
-static void add_plane(ch_synth_builder *b, const char *name, int32_t n0, int32_t n1, ch_synth_kind kind, float scale) {
-    ch_synth_tensor *t = ch_synth_add(b, name);
-    if (!t) return;
-    t->n_dims = 2;
-    t->ne[0] = (uint64_t)n0, t->ne[1] = (uint64_t)n1;
-    t->kind = kind, t->scale = scale;
-}
-
-static void add_norm(ch_synth_builder *b, const char *name, int32_t n) { ch_synth_add_vector(b, name, n, CH_SYNTH_NEAR, 1); }
-
 static void add_conv(ch_synth_builder *b, int32_t n_channel, bool bias) {
     ch_synth_add_matrix_as(b, "ssm_conv1d.weight", CH_TYPE_F32, b->s->ssm_conv, n_channel, 0, 1);
     if (bias) ch_synth_add_vector(b, "ssm_conv1d.bias", n_channel, CH_SYNTH_NORMAL, 0.2f);
@@ -114,13 +108,13 @@ static void add_mamba1(ch_synth_builder *b, bool norms) {
     ch_synth_add_matrix_as(b, "ssm_x.weight", b->type, di, r + 2 * ds, 0, 2);
     ch_synth_add_matrix(b, "ssm_dt.weight", r, di);
     ch_synth_add_vector(b, "ssm_dt.bias", di, CH_SYNTH_DT_BIAS, 1);
-    add_plane(b, "ssm_a", ds, di, CH_SYNTH_DECAY, 1);
+    ch_synth_add_plane(b, "ssm_a", ds, di, CH_SYNTH_DECAY, 1);
     ch_synth_add_vector(b, "ssm_d", di, CH_SYNTH_NEAR, 1);
     ch_synth_add_matrix(b, "ssm_out.weight", di, d);
     if (!norms) return;
-    add_norm(b, "ssm_dt_norm.weight", r);
-    add_norm(b, "ssm_b_norm.weight", ds);
-    add_norm(b, "ssm_c_norm.weight", ds);
+    ch_synth_add_norm(b, "ssm_dt_norm.weight", r);
+    ch_synth_add_norm(b, "ssm_b_norm.weight", ds);
+    ch_synth_add_norm(b, "ssm_c_norm.weight", ds);
 }
 
 static void add_mamba2(ch_synth_builder *b) {
@@ -129,9 +123,9 @@ static void add_mamba2(ch_synth_builder *b) {
     ch_synth_add_matrix(b, "ssm_in.weight", d, di + xbc + nh);
     add_conv(b, xbc, true);
     ch_synth_add_vector(b, "ssm_dt.bias", nh, CH_SYNTH_DT_BIAS, 1);
-    add_plane(b, "ssm_a", 1, nh, CH_SYNTH_DECAY, 1);
-    add_plane(b, "ssm_d", 1, nh, CH_SYNTH_NEAR, 1);
-    if (!s->gate_only) add_plane(b, "ssm_norm.weight", di / s->ssm_groups, s->ssm_groups, CH_SYNTH_NEAR, 1);
+    ch_synth_add_plane(b, "ssm_a", 1, nh, CH_SYNTH_DECAY, 1);
+    ch_synth_add_plane(b, "ssm_d", 1, nh, CH_SYNTH_NEAR, 1);
+    if (!s->gate_only) ch_synth_add_plane(b, "ssm_norm.weight", di / s->ssm_groups, s->ssm_groups, CH_SYNTH_NEAR, 1);
     ch_synth_add_matrix(b, "ssm_out.weight", di, d);
 }
 
@@ -145,19 +139,19 @@ static void add_plamo_mamba(ch_synth_builder *b) {
     ch_synth_add_vector(b, "ssm_dt.bias", nh, CH_SYNTH_DT_BIAS, 1);
     ch_synth_add_vector(b, "ssm_a", nh, CH_SYNTH_DECAY, 1);
     ch_synth_add_vector(b, "ssm_d", nh, CH_SYNTH_NEAR, 1);
-    add_norm(b, "ssm_dt_norm", r);
-    add_norm(b, "ssm_b_norm", ds);
-    add_norm(b, "ssm_c_norm", ds);
+    ch_synth_add_norm(b, "ssm_dt_norm", r);
+    ch_synth_add_norm(b, "ssm_b_norm", ds);
+    ch_synth_add_norm(b, "ssm_c_norm", ds);
     ch_synth_add_matrix(b, "ssm_out.weight", di, d);
 }
 
 static void add_attention(ch_synth_builder *b) {
     const ch_synth_shape *s = b->s;
     int32_t d = s->n_embd, q = s->d_head * s->n_head, kv = s->d_head * s->n_head_kv;
-    if (is(s, "plamo2")) {
+    if (ch_synth_is_arch(s, "plamo2")) {
         ch_synth_add_matrix(b, "attn_qkv.weight", d, q + 2 * kv);
-        add_plane(b, "attn_q_norm.weight", s->d_head, s->n_head, CH_SYNTH_NEAR, 1.5f);
-        add_plane(b, "attn_k_norm.weight", s->d_head, s->n_head_kv, CH_SYNTH_NEAR, 1);
+        ch_synth_add_plane(b, "attn_q_norm.weight", s->d_head, s->n_head, CH_SYNTH_NEAR, 1.5f);
+        ch_synth_add_plane(b, "attn_k_norm.weight", s->d_head, s->n_head_kv, CH_SYNTH_NEAR, 1);
     } else {
         ch_synth_add_matrix(b, "attn_q.weight", d, q);
         ch_synth_add_matrix(b, "attn_k.weight", d, kv);
@@ -166,20 +160,9 @@ static void add_attention(ch_synth_builder *b) {
     ch_synth_add_matrix(b, "attn_output.weight", q, d);
 }
 
-// prefix names in the usual way: ffn_gate<suffix>, ... gate false: relu^2.
-static void add_swiglu(ch_synth_builder *b, const char *suffix, int32_t ff, bool gate) {
-    char name[64];
-    snprintf(name, sizeof name, "ffn_gate%s.weight", suffix);
-    if (gate) ch_synth_add_matrix(b, name, b->s->n_embd, ff);
-    snprintf(name, sizeof name, "ffn_up%s.weight", suffix);
-    ch_synth_add_matrix(b, name, b->s->n_embd, ff);
-    snprintf(name, sizeof name, "ffn_down%s.weight", suffix);
-    ch_synth_add_matrix(b, name, ff, b->s->n_embd);
-}
-
 static void add_experts(ch_synth_builder *b, bool gate) {
     const ch_synth_shape *s = b->s;
-    int32_t d = s->n_embd, in = s->n_latent ? s->n_latent : d, ff = is(s, "jamba") ? s->n_ff : s->n_ff_exp;
+    int32_t d = s->n_embd, in = s->n_latent ? s->n_latent : d, ff = ch_synth_is_arch(s, "jamba") ? s->n_ff : s->n_ff_exp;
     ch_synth_add_matrix_as(b, "ffn_gate_inp.weight", CH_TYPE_F32, d, s->n_expert, 0, CH_SYNTH_ROUTER_GAIN);
     if (!gate) ch_synth_add_vector(b, "exp_probs_b.bias", s->n_expert, CH_SYNTH_NORMAL, 0.3f);
     if (s->n_latent) {
@@ -189,135 +172,98 @@ static void add_experts(ch_synth_builder *b, bool gate) {
     if (gate) ch_synth_add_matrix_as(b, "ffn_gate_exps.weight", b->type, in, ff, s->n_expert, 1);
     ch_synth_add_matrix_as(b, "ffn_up_exps.weight", b->type, in, ff, s->n_expert, 1);
     ch_synth_add_matrix_as(b, "ffn_down_exps.weight", b->type, ff, in, s->n_expert, 1);
-    if (s->n_ff_shexp) add_swiglu(b, "_shexp", s->n_ff_shexp, gate);
+    if (s->n_ff_shexp) ch_synth_add_swiglu(b, "_shexp", s->n_ff_shexp, gate);
 }
 
-void ch_synth_add_ssm_layer(ch_synth_builder *b) {
+static void add_layer(ch_synth_builder *b) {
     const ch_synth_shape *s = b->s;
-    char kind = letter(s, b->layer);
-    bool plamo = is(s, "plamo2"), nemotron = strncmp(s->arch, "nemotron", 8) == 0, one_half = nemotron || strncmp(s->arch, "mamba", 5) == 0;
-    add_norm(b, "attn_norm.weight", s->n_embd);
+    char kind = ch_synth_layer_letter(s, b->layer);
+    bool plamo = ch_synth_is_arch(s, "plamo2"), nemotron = strncmp(s->arch, "nemotron", 8) == 0, one_half = nemotron || strncmp(s->arch, "mamba", 5) == 0;
+    ch_synth_add_norm(b, "attn_norm.weight", s->n_embd);
     if (kind == 'a' || kind == 'p') add_attention(b);
     if (kind == 'm' || kind == 'p') {
         if (plamo) add_plamo_mamba(b);
         else if (s->ssm_heads) add_mamba2(b);
-        else add_mamba1(b, is(s, "jamba"));
+        else add_mamba1(b, ch_synth_is_arch(s, "jamba"));
     }
-    if (kind == 'f') add_swiglu(b, "", s->n_ff, false);
+    if (kind == 'f') ch_synth_add_swiglu(b, "", s->n_ff, false);
     if (kind == 'e') add_experts(b, false);
     if (one_half) return;
-    if (plamo) add_norm(b, "post_attention_norm", s->n_embd);
-    add_norm(b, is(s, "falcon-h1") ? "ffn_norm" : "ffn_norm.weight", s->n_embd);
+    if (plamo) ch_synth_add_norm(b, "post_attention_norm", s->n_embd);
+    ch_synth_add_norm(b, ch_synth_is_arch(s, "falcon-h1") ? "ffn_norm" : "ffn_norm.weight", s->n_embd);
     if (plamo) {
         ch_synth_add_matrix(b, "ffn_up.weight", s->n_embd, 2 * s->n_ff);
         ch_synth_add_matrix(b, "ffn_down.weight", s->n_ff, s->n_embd);
-        add_norm(b, "post_ffw_norm", s->n_embd);
-    } else if (s->n_expert && !(is(s, "jamba") && b->layer % 2 == 0)) {
+        ch_synth_add_norm(b, "post_ffw_norm", s->n_embd);
+    } else if (s->n_expert && !(ch_synth_is_arch(s, "jamba") && b->layer % 2 == 0)) {
         add_experts(b, true);
     } else {
-        add_swiglu(b, "", s->n_ff, true);
+        ch_synth_add_swiglu(b, "", s->n_ff, true);
     }
 }
 
 // ---- keys -------------------------------------------------------------------------------------------------------------
-typedef struct keys {
-    ch_gguf_writer *w;
-    const ch_synth_shape *s;
-    int rc; // first failure
-} keys;
-
-static const char *full(const keys *k, const char *name, char key[96]) {
-    snprintf(key, 96, "%s.%s", k->s->arch, name);
-    return key;
-}
-
-static void put_u32(keys *k, const char *name, int32_t v) {
-    char key[96];
-    if (!k->rc) k->rc = ch_gguf_put_u32(k->w, full(k, name, key), (uint32_t)v);
-}
-
-static void put_f32(keys *k, const char *name, float v) {
-    char key[96];
-    if (!k->rc && v != 0) k->rc = ch_gguf_put_f32(k->w, full(k, name, key), v);
-}
-
-static void put_bool(keys *k, const char *name, bool v) {
-    char key[96];
-    if (!k->rc) k->rc = ch_gguf_put_bool(k->w, full(k, name, key), v);
-}
-
-// Per layer: v where the layer's letter is one of `letters`, else 0.
-static void put_per_layer(keys *k, const char *name, const char *letters, int32_t v) {
-    char key[96];
-    int32_t value[512];
-    for (int i = 0; i < k->s->n_layer; i++) value[i] = strchr(letters, letter(k->s, i)) ? v : 0;
-    if (!k->rc) k->rc = ch_gguf_put_arr(k->w, full(k, name, key), CH_GGUF_I32, value, (uint64_t)k->s->n_layer);
-}
-
-static void put_moe_keys(keys *k) {
+static void put_moe_keys(ch_synth_keys *k) {
     const ch_synth_shape *s = k->s;
-    bool nemotron = is(s, "nemotron_h_moe");
-    put_u32(k, "expert_count", s->n_expert);
-    put_u32(k, "expert_used_count", s->n_expert_used);
-    if (is(s, "jamba")) return;
-    put_u32(k, "expert_feed_forward_length", s->n_ff_exp);
-    if (s->n_ff_shexp) put_u32(k, "expert_shared_feed_forward_length", s->n_ff_shexp);
+    bool nemotron = ch_synth_is_arch(s, "nemotron_h_moe");
+    ch_synth_key_u32(k, "expert_count", s->n_expert);
+    ch_synth_key_u32(k, "expert_used_count", s->n_expert_used);
+    if (ch_synth_is_arch(s, "jamba")) return;
+    ch_synth_key_u32(k, "expert_feed_forward_length", s->n_ff_exp);
+    if (s->n_ff_shexp) ch_synth_key_u32(k, "expert_shared_feed_forward_length", s->n_ff_shexp);
     if (!nemotron) return;
-    put_u32(k, "expert_shared_count", 1);
-    put_bool(k, "expert_weights_norm", true);
-    put_f32(k, "expert_weights_scale", s->expert_scale);
-    put_u32(k, "expert_group_count", 1);
-    put_u32(k, "expert_group_used_count", 1);
-    if (s->n_latent) put_u32(k, "moe_latent_size", s->n_latent);
+    ch_synth_key_u32(k, "expert_shared_count", 1);
+    ch_synth_key_bool(k, "expert_weights_norm", true);
+    ch_synth_key_f32(k, "expert_weights_scale", s->expert_scale);
+    ch_synth_key_u32(k, "expert_group_count", 1);
+    ch_synth_key_u32(k, "expert_group_used_count", 1);
+    if (s->n_latent) ch_synth_key_u32(k, "moe_latent_size", s->n_latent);
 }
 
-static void put_attention_keys(keys *k) {
+static void put_attention_keys(ch_synth_keys *k) {
     const ch_synth_shape *s = k->s;
-    if (s->head_arrays) put_per_layer(k, "attention.head_count", "a", s->n_head);
-    else put_u32(k, "attention.head_count", s->n_head); // the peers' tools take long over arrays with zeros
-    if (is(s, "falcon-h1")) put_u32(k, "attention.head_count_kv", s->n_head_kv);
-    else put_per_layer(k, "attention.head_count_kv", "a", s->n_head_kv);
-    put_u32(k, "attention.key_length", s->d_head);
-    put_u32(k, "attention.value_length", s->d_head);
-    put_u32(k, "rope.dimension_count", s->d_head);
-    put_f32(k, "rope.freq_base", s->rope_base);
+    if (s->head_arrays) ch_synth_key_per_layer(k, "attention.head_count", "a", s->n_head);
+    else ch_synth_key_u32(k, "attention.head_count", s->n_head); // the peers' tools take long over arrays with zeros
+    if (ch_synth_is_arch(s, "falcon-h1")) ch_synth_key_u32(k, "attention.head_count_kv", s->n_head_kv);
+    else ch_synth_key_per_layer(k, "attention.head_count_kv", "a", s->n_head_kv);
+    ch_synth_key_u32(k, "attention.key_length", s->d_head);
+    ch_synth_key_u32(k, "attention.value_length", s->d_head);
+    ch_synth_key_u32(k, "rope.dimension_count", s->d_head);
+    ch_synth_key_f32(k, "rope.freq_base", s->rope_base);
 }
 
-int ch_synth_put_ssm_keys(ch_gguf_writer *w, const ch_synth_shape *s) {
-    keys k = {w, s, 0};
+static int put_keys(ch_gguf_writer *w, const ch_synth_shape *s) {
+    ch_synth_keys k = {w, s, 0};
     bool attention = s->n_head > 0;
-    put_u32(&k, "context_length", s->n_ctx);
-    put_u32(&k, "embedding_length", s->n_embd);
-    put_u32(&k, "block_count", s->n_layer);
-    put_u32(&k, "vocab_size", s->n_vocab);
-    put_f32(&k, "attention.layer_norm_rms_epsilon", s->rms_eps);
-    if (strncmp(s->arch, "nemotron", 8) == 0) put_f32(&k, "attention.layer_norm_epsilon", s->rms_eps); // of its MTP head
-    if (strncmp(s->arch, "nemotron", 8) == 0) put_per_layer(&k, "feed_forward_length", "fe", s->n_expert ? s->n_ff_exp : s->n_ff);
-    else put_u32(&k, "feed_forward_length", !attention ? 0 : s->n_expert && !is(s, "jamba") ? s->n_ff_exp : s->n_ff);
+    ch_synth_key_u32(&k, "context_length", s->n_ctx);
+    ch_synth_key_u32(&k, "embedding_length", s->n_embd);
+    ch_synth_key_u32(&k, "block_count", s->n_layer);
+    ch_synth_key_u32(&k, "vocab_size", s->n_vocab);
+    ch_synth_key_f32(&k, "attention.layer_norm_rms_epsilon", s->rms_eps);
+    if (strncmp(s->arch, "nemotron", 8) == 0) ch_synth_key_f32(&k, "attention.layer_norm_epsilon", s->rms_eps); // of its MTP head
+    if (strncmp(s->arch, "nemotron", 8) == 0) ch_synth_key_per_layer(&k, "feed_forward_length", "fe", s->n_expert ? s->n_ff_exp : s->n_ff);
+    else ch_synth_key_u32(&k, "feed_forward_length", !attention ? 0 : s->n_expert && !ch_synth_is_arch(s, "jamba") ? s->n_ff_exp : s->n_ff);
     if (attention) put_attention_keys(&k);
-    else put_u32(&k, "attention.head_count", 0);
-    put_u32(&k, "ssm.conv_kernel", s->ssm_conv);
-    put_u32(&k, "ssm.state_size", s->ssm_d_state);
-    put_u32(&k, "ssm.inner_size", s->ssm_inner);
-    put_u32(&k, "ssm.time_step_rank", s->ssm_heads ? s->ssm_heads : s->ssm_rank);
-    if (s->ssm_heads) put_u32(&k, "ssm.group_count", is(s, "plamo2") ? 0 : s->ssm_groups); // as its converter writes it
-    if (is(s, "mamba")) put_bool(&k, "ssm.dt_b_c_rms", s->bare_norms);
+    else ch_synth_key_u32(&k, "attention.head_count", 0);
+    ch_synth_key_u32(&k, "ssm.conv_kernel", s->ssm_conv);
+    ch_synth_key_u32(&k, "ssm.state_size", s->ssm_d_state);
+    ch_synth_key_u32(&k, "ssm.inner_size", s->ssm_inner);
+    ch_synth_key_u32(&k, "ssm.time_step_rank", s->ssm_heads ? s->ssm_heads : s->ssm_rank);
+    if (s->ssm_heads) ch_synth_key_u32(&k, "ssm.group_count", ch_synth_is_arch(s, "plamo2") ? 0 : s->ssm_groups); // as its converter writes it
+    if (ch_synth_is_arch(s, "mamba")) ch_synth_key_bool(&k, "ssm.dt_b_c_rms", s->bare_norms);
     if (s->n_expert) put_moe_keys(&k);
-    if (is(s, "granitehybrid")) put_bool(&k, "rope.scaling.finetuned", s->rotate);
-    put_f32(&k, "embedding_scale", s->embd_scale);
-    put_f32(&k, "residual_scale", s->residual_scale);
-    put_f32(&k, "logit_scale", s->logit_scale);
-    put_f32(&k, "attention.scale", s->attn_scale);
+    if (ch_synth_is_arch(s, "granitehybrid")) ch_synth_key_bool(&k, "rope.scaling.finetuned", s->rotate);
+    ch_synth_key_f32(&k, "embedding_scale", s->embd_scale);
+    ch_synth_key_f32(&k, "residual_scale", s->residual_scale);
+    ch_synth_key_f32(&k, "logit_scale", s->logit_scale);
+    ch_synth_key_f32(&k, "attention.scale", s->attn_scale);
     return k.rc;
 }
 
 // ---- check ------------------------------------------------------------------------------------------------------------
-int ch_synth_check_ssm(const ch_synth_shape *s, ch_error *e) {
+static int check_shape(const ch_synth_shape *s, ch_error *e) {
     bool attention = s->n_head > 0, moe = s->n_expert > 0;
-    const struct {
-        const char *name;
-        int32_t value, min, max;
-    } row[] = {
+    const ch_synth_limit row[] = {
         {"n-layer", s->n_layer, 1, 512},
         {"n-embd", s->n_embd, 8, 1 << 16},
         {"n-vocab", s->n_vocab, CH_SYNTH_MIN_VOCAB, 1 << 20},
@@ -331,15 +277,17 @@ int ch_synth_check_ssm(const ch_synth_shape *s, ch_error *e) {
         {"n-ff-shexp", s->n_ff_shexp, 0, 1 << 18},
         {"ssm-d-state", s->ssm_d_state, 1, 1024},
         {"ssm-conv", s->ssm_conv, 2, 16},
+        {"nextn", s->n_nextn, 0, 0},
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (row[i].value < row[i].min || row[i].value > row[i].max)
-            return ch_error_set(e, CH_ERANGE, "%s: expected %d to %d, found %d", row[i].name, row[i].min, row[i].max, row[i].value);
+    int rc = ch_synth_check_limits(row, sizeof row / sizeof *row, e);
+    if (rc) return rc;
     if (attention && s->n_head % s->n_head_kv != 0)
         return ch_error_set(e, CH_ERANGE, "n-head: expected a multiple of n-head-kv (%d), found %d", s->n_head_kv, s->n_head);
     if (attention && s->d_head % 2 != 0) return ch_error_set(e, CH_ERANGE, "d-head: expected an even number, found %d", s->d_head);
-    bool doubled = is(s, "mamba") || is(s, "jamba") || is(s, "granitehybrid");
+    bool doubled = ch_synth_is_arch(s, "mamba") || ch_synth_is_arch(s, "jamba") || ch_synth_is_arch(s, "granitehybrid");
     if (doubled && s->ssm_inner != 2 * s->n_embd)
         return ch_error_set(e, CH_ERANGE, "n-embd: expected half the inner size (%d) of %s, found %d", s->ssm_inner, s->arch, s->n_embd);
     return 0;
 }
+
+const ch_synth_maker ch_synth_ssm_maker = {add_layer, put_keys, check_shape};

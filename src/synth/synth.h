@@ -17,17 +17,22 @@ typedef struct ch_synth_shape {
     int32_t n_ff;                             // dense feed-forward width; unused with experts
     int32_t n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
     int32_t ssm_heads_k, ssm_heads_v, ssm_d_state, ssm_conv, attn_interval; // delta net; interval 0: attention only
-    // Families with state-space mixers: a letter per layer, repeated to n_layer: m Mamba, a attention, p both side by side,
-    // f feed-forward alone, e experts alone. NULL: other families.
+    // A letter per layer, repeated to n_layer: m Mamba, a attention, p both side by side, f feed-forward alone, e experts
+    // alone, c short convolution, k Kimi delta attention, l compressed attention. NULL: llama and the qwen35 families.
     const char *pattern;
     int32_t ssm_inner, ssm_heads, ssm_groups, ssm_rank; // heads: Mamba-2; rank of the steps: Mamba-1
     int32_t n_latent;                                   // width the experts see; 0: n_embd
     float embd_scale, residual_scale, logit_scale, attn_scale, expert_scale; // 0: not written
-    bool rotate;     // granitehybrid: attention is rotated
+    bool rotate;     // granite families: attention is rotated
     bool bare_norms; // mamba: step, B and C are normed
     bool head_arrays; // attention.head_count per layer, 0 where there is no attention, as converters of plamo2 write it
     bool gate_only;  // Mamba-2 without the norm behind the gate
     float rope_base, rms_eps;
+    int32_t n_nextn;                      // qwen35 families: blocks of multi-token prediction behind the n_layer of the trunk
+    int32_t n_dense;                      // lfm2moe, kimi-linear: leading layers without experts
+    int32_t n_shared;                     // kimi-linear: shared experts, each n_ff_exp wide
+    int32_t d_latent, d_value;            // kimi-linear: compressed keys and values; d_head - n_rot and n_rot are the parts of a query
+    bool head_bias;  // biases of q, k and v
     bool tied; // no output matrix of its own
 } ch_synth_shape;
 

@@ -88,6 +88,26 @@ void ch_synth_add_matrix(ch_synth_builder *b, const char *name, int32_t n_in, in
     ch_synth_add_matrix_as(b, name, b->type, n_in, n_out, 0, 1);
 }
 
+void ch_synth_add_norm(ch_synth_builder *b, const char *name, int32_t n) { ch_synth_add_vector(b, name, n, CH_SYNTH_NEAR, 1); }
+
+void ch_synth_add_plane(ch_synth_builder *b, const char *name, int32_t n0, int32_t n1, ch_synth_kind kind, float scale) {
+    ch_synth_tensor *t = ch_synth_add(b, name);
+    if (!t) return;
+    t->n_dims = 2;
+    t->ne[0] = (uint64_t)n0, t->ne[1] = (uint64_t)n1;
+    t->kind = kind, t->scale = scale;
+}
+
+void ch_synth_add_swiglu(ch_synth_builder *b, const char *suffix, int32_t n_ff, bool gate) {
+    char name[64];
+    snprintf(name, sizeof name, "ffn_gate%s.weight", suffix);
+    if (gate) ch_synth_add_matrix(b, name, b->s->n_embd, n_ff);
+    snprintf(name, sizeof name, "ffn_up%s.weight", suffix);
+    ch_synth_add_matrix(b, name, b->s->n_embd, n_ff);
+    snprintf(name, sizeof name, "ffn_down%s.weight", suffix);
+    ch_synth_add_matrix(b, name, n_ff, b->s->n_embd);
+}
+
 static void add_attention(ch_synth_builder *b, bool gated) {
     const ch_synth_shape *s = b->s;
     int32_t q = s->d_head * s->n_head, kv = s->d_head * s->n_head_kv;
@@ -121,19 +141,25 @@ static void add_delta_net(ch_synth_builder *b) {
 static void add_feed_forward(ch_synth_builder *b) {
     const ch_synth_shape *s = b->s;
     if (s->n_expert == 0) {
-        ch_synth_add_matrix(b, "ffn_gate.weight", s->n_embd, s->n_ff);
-        ch_synth_add_matrix(b, "ffn_up.weight", s->n_embd, s->n_ff);
-        ch_synth_add_matrix(b, "ffn_down.weight", s->n_ff, s->n_embd);
+        ch_synth_add_swiglu(b, "", s->n_ff, true);
         return;
     }
     ch_synth_add_matrix_as(b, "ffn_gate_inp.weight", CH_TYPE_F32, s->n_embd, s->n_expert, 0, CH_SYNTH_ROUTER_GAIN);
     ch_synth_add_matrix_as(b, "ffn_gate_exps.weight", b->type, s->n_embd, s->n_ff_exp, s->n_expert, 1);
     ch_synth_add_matrix_as(b, "ffn_up_exps.weight", b->type, s->n_embd, s->n_ff_exp, s->n_expert, 1);
     ch_synth_add_matrix_as(b, "ffn_down_exps.weight", b->type, s->n_ff_exp, s->n_embd, s->n_expert, 1);
+    if (!s->n_ff_shexp) return;
     ch_synth_add_vector(b, "ffn_gate_inp_shexp.weight", s->n_embd, CH_SYNTH_NORMAL, 1 / sqrtf((float)s->n_embd));
-    ch_synth_add_matrix(b, "ffn_gate_shexp.weight", s->n_embd, s->n_ff_shexp);
-    ch_synth_add_matrix(b, "ffn_up_shexp.weight", s->n_embd, s->n_ff_shexp);
-    ch_synth_add_matrix(b, "ffn_down_shexp.weight", s->n_ff_shexp, s->n_embd);
+    ch_synth_add_swiglu(b, "_shexp", s->n_ff_shexp, true);
+}
+
+// What the multi-token prediction block has beside a layer's tensors.
+static void add_nextn(ch_synth_builder *b) {
+    int32_t d = b->s->n_embd;
+    ch_synth_add_matrix(b, "nextn.eh_proj.weight", 2 * d, d);
+    ch_synth_add_norm(b, "nextn.enorm.weight", d);
+    ch_synth_add_norm(b, "nextn.hnorm.weight", d);
+    ch_synth_add_norm(b, "nextn.shared_head_norm.weight", d);
 }
 
 void ch_synth_list_tensors(ch_synth_list *l, const ch_synth_shape *s, ch_type type) {
@@ -142,18 +168,21 @@ void ch_synth_list_tensors(ch_synth_list *l, const ch_synth_shape *s, ch_type ty
     // A tied embedding is also the head, so it takes the head's type and deviation.
     ch_synth_add_matrix_as(&b, "token_embd.weight", s->tied ? head_type(type) : embed_type(type), s->n_embd, s->n_vocab, 0,
               s->tied ? HEAD_GAIN : sqrtf((float)s->n_embd) * 0.3f);
-    ch_synth_add_vector(&b, "output_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
+    // LFM2 converters keep the final norm under the embedding's name.
+    ch_synth_add_norm(&b, strncmp(s->arch, "lfm2", 4) == 0 ? "token_embd_norm.weight" : "output_norm.weight", s->n_embd);
     if (!s->tied) ch_synth_add_matrix_as(&b, "output.weight", head_type(type), s->n_embd, s->n_vocab, 0, HEAD_GAIN);
-    for (int i = 0; i < s->n_layer; i++) {
+    const ch_synth_maker *maker = ch_synth_find_maker(s);
+    for (int i = 0; i < s->n_layer + s->n_nextn; i++) {
         b.layer = i;
-        if (s->pattern) {
-            ch_synth_add_ssm_layer(&b);
+        if (maker) {
+            maker->add_layer(&b);
             continue;
         }
-        ch_synth_add_vector(&b, "attn_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
-        if (hybrid && (i + 1) % s->attn_interval != 0) add_delta_net(&b);
+        ch_synth_add_norm(&b, "attn_norm.weight", s->n_embd);
+        if (hybrid && i < s->n_layer && (i + 1) % s->attn_interval != 0) add_delta_net(&b);
         else add_attention(&b, hybrid);
-        ch_synth_add_vector(&b, hybrid ? "post_attention_norm.weight" : "ffn_norm.weight", s->n_embd, CH_SYNTH_NEAR, 1);
+        ch_synth_add_norm(&b, hybrid ? "post_attention_norm.weight" : "ffn_norm.weight", s->n_embd);
         add_feed_forward(&b);
+        if (i >= s->n_layer) add_nextn(&b);
     }
 }

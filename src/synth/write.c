@@ -55,8 +55,9 @@ static int put_keys(job *j, const ch_type_info *type) {
     } row[] = {
         {"context_length", s->n_ctx},
         {"embedding_length", s->n_embd},
-        {"block_count", s->n_layer},
-        {"feed_forward_length", s->n_expert ? 0 : s->n_ff},
+        {"block_count", s->n_layer + s->n_nextn},
+        {"nextn_predict_layers", s->n_nextn},
+        {"feed_forward_length", s->n_expert && s->attn_interval ? 0 : s->n_ff},
         {"attention.head_count", s->n_head},
         {"attention.head_count_kv", s->n_head_kv},
         {"attention.key_length", s->d_head},
@@ -74,8 +75,9 @@ static int put_keys(job *j, const ch_type_info *type) {
         {"full_attention_interval", s->attn_interval},
         {"vocab_size", s->n_vocab},
     };
-    if (rc == 0 && s->pattern) {
-        rc = ch_synth_put_ssm_keys(j->w, s);
+    const ch_synth_maker *maker = ch_synth_find_maker(s);
+    if (rc == 0 && maker) {
+        rc = maker->put_keys(j->w, s);
         if (rc != 0) return ch_error_set(j->e, rc, "metadata: %s", ch_error_name(rc));
         return ch_synth_put_vocab(j->w, s, j->e);
     }

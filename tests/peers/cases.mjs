@@ -36,7 +36,19 @@ export const exactCases = [
     {name: "falcon-h1", arch: "falcon-h1", seed: 69, golden: true},
     {name: "falcon-h1-gate", arch: "falcon-h1", preset: "tiny-gate", seed: 70},
     {name: "jamba", arch: "jamba", seed: 71, golden: true},
-    {name: "plamo2", arch: "plamo2", seed: 72, golden: true}
+    {name: "plamo2", arch: "plamo2", seed: 72, golden: true},
+    {name: "llama-moe", arch: "llama", preset: "tiny-moe", seed: 80},
+    {name: "qwen2", arch: "qwen2", seed: 81, golden: true},
+    {name: "qwen2moe", arch: "qwen2moe", seed: 82, golden: true},
+    {name: "qwen3", arch: "qwen3", seed: 83, golden: true},
+    {name: "qwen3moe", arch: "qwen3moe", seed: 84, golden: true},
+    {name: "granite", arch: "granite", seed: 85, golden: true},
+    {name: "granite-nope", arch: "granite", preset: "tiny-nope", seed: 86},
+    {name: "granitemoe", arch: "granitemoe", seed: 87, golden: true},
+    {name: "granitemoe-shared", arch: "granitemoe", preset: "tiny-shared", seed: 88},
+    {name: "lfm2", arch: "lfm2", seed: 89, golden: true},
+    {name: "lfm2moe", arch: "lfm2moe", seed: 90, golden: true},
+    {name: "kimi-linear", arch: "kimi-linear", seed: 91, golden: true}
 ].map((c) => ({type: "f32", preset: "tiny", args: [], ...c}));
 
 // Narrow weights: the types of the acceptance list on two architectures, the others on one.

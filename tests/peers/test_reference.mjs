@@ -26,7 +26,7 @@ const {openReference, runJob} = await import("./ref_logits.mjs");
 
 const N_POS = 200;
 const MAX_DIFF = 5e-4;       // log-probability, where p > e^-15; measured: below 1e-4
-const MAX_DIFF_F16KV = {llama: 2e-2, qwen35: 2e-3, qwen35moe: 2e-3, qwen3next: 2e-3};
+const MAX_DIFF_F16KV = {llama: 2e-2, qwen3: 2e-2, qwen3moe: 2e-2, qwen35: 2e-3, qwen35moe: 2e-3, qwen3next: 2e-3};
 const MAX_KL = 1e-3;
 const dir = fs.mkdtempSync(path.join(process.env.CHIMERE_TMP ?? os.tmpdir(), "ref-"));
 const file = path.join(dir, "model.gguf"), wide = path.join(dir, "wide.gguf"), out = path.join(dir, "ours.f32");
