@@ -169,6 +169,7 @@ static void test_checks(void **state) {
         {offsetof(ch_synth_shape, n_vocab), 265, 1 << 20},
         {offsetof(ch_synth_shape, n_expert_used), 1, 8},
         {offsetof(ch_synth_shape, ssm_conv), 2, 16},
+        {offsetof(ch_synth_shape, n_nextn), 0, 1},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         for (int k = -1; k <= 1; k++) {
