@@ -67,7 +67,7 @@ typedef struct ch_ssm1_args {
     const float *a;     // [d_state][n_channel] < 0: transposed from the file
     const float *skip;  // [n_channel]
     float *state;       // [d_state][n_channel], read and written
-    float *y;           // [n_tok] rows of n_channel; may be x
+    float *y;           // [n_tok] rows of n_channel; may not overlap x
     size_t ld_y;
 } ch_ssm1_args;
 

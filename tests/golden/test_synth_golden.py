@@ -53,6 +53,8 @@ def main():
         for path in sorted(glob.glob(os.path.join(ROOT, "tests/golden/logits/*.json"))):
             with open(path) as f:
                 golden = json.load(f)
+            if "synth" not in golden:  # golden values of something else
+                continue
             try:
                 run("synth", *[model if a == "MODEL" else a for a in golden["synth"]])
                 with open(model, "rb") as f:
