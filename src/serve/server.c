@@ -19,7 +19,8 @@ enum {
     DEFAULT_CONNECTIONS = 256,
     DEFAULT_PING_MS = 10000,
     IDLE_SECONDS = 120,      // no byte moved either way
-    SWALLOW = 1 << 20,       // bytes of a refused body that are read (and dropped), so that the client sees the answer
+    SWALLOW = 64 << 20,      // bytes of a refused body that are read and dropped, since many clients miss an answer
+                             // that comes while they send (the connection is then reset); longer ones get it at once
     BODIES_AT_ONCE = 4       // full-size bodies held at the same time, all connections together
 };
 
@@ -221,7 +222,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
         if (!x)
             return MHD_NO;
         const char *length = header(x, "Content-Length");
-        if (x->refused && length && strtoull(length, NULL, 10) > SWALLOW)
+        bool huge = length && strtoull(length, NULL, 10) > SWALLOW;
+        if (x->refused && (huge || header(x, "Expect"))) // a client that waits for "100 Continue" has sent nothing yet
             return reply_refusal(x);
         return MHD_YES;
     }
