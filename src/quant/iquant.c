@@ -9,34 +9,29 @@ const uint8_t ch_quant_levels_iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};
 const int8_t ch_quant_values_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 // Seven sign bits are stored; the eighth makes the number of negative values even.
-static unsigned expand_signs(unsigned index)
-{
+static unsigned expand_signs(unsigned index) {
     unsigned parity = index ^ index >> 4;
     parity ^= parity >> 2;
     parity ^= parity >> 1;
     return index | (parity & 1) << 7;
 }
 
-static float signed_value(float magnitude, unsigned signs, int bit)
-{
+static float signed_value(float magnitude, unsigned signs, int bit) {
     return signs >> bit & 1 ? -magnitude : magnitude;
 }
 
 // Eight values of an iq2 entry; bit j of signs negates value j.
-static void write_iq2(float *dst, float scale, unsigned entry, unsigned signs)
-{
+static void write_iq2(float *dst, float scale, unsigned entry, unsigned signs) {
     for (int j = 0; j < 8; j++)
         dst[j] = signed_value(scale * (float)ch_quant_levels_iq2[entry >> (2 * j) & 3], signs, j);
 }
 
 // Scale of the iq2 types from d and a four-bit code.
-static float scale_iq2(float d, unsigned code)
-{
+static float scale_iq2(float d, unsigned code) {
     return d * (0.5f + (float)code) * 0.25f;
 }
 
-void ch_quant_decode_iq2_xxs(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq2_xxs(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; per 32 values: u8 index[4], u32 of four 7-bit sign indices and a scale on top
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_IQ2_XXS, dst += N) {
         float d = load_f16(b);
@@ -50,8 +45,7 @@ void ch_quant_decode_iq2_xxs(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_iq2_xs(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq2_xs(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u16 qs[32], 9 bits index and 7 bits sign index; u8 scales[8], nibble per 16 values
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_IQ2_XS, dst += N) {
         float d = load_f16(b);
@@ -63,8 +57,7 @@ void ch_quant_decode_iq2_xs(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_iq2_s(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq2_s(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u8 index[32]; u8 signs[32]; u8 qh[8], two index bits per group; u8 scales[8]
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_IQ2_S, dst += N) {
         float d = load_f16(b);
@@ -76,8 +69,7 @@ void ch_quant_decode_iq2_s(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_iq3_xxs(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq3_xxs(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u8 index[64], one per 4 values; per 32 values a u32 as in iq2_xxs
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_IQ3_XXS, dst += N) {
         float d = load_f16(b);
@@ -94,8 +86,7 @@ void ch_quant_decode_iq3_xxs(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_iq3_s(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq3_s(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u8 index[64]; u8 qh[8], index bit 8; u8 signs[32]; u8 scales[4], nibble per 32 values
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_IQ3_S, dst += N) {
         float d = load_f16(b);
@@ -113,15 +104,13 @@ void ch_quant_decode_iq3_s(const void *src, float *dst, size_t n)
 }
 
 // Eight values of an iq1 entry, each shifted by an eighth of a step up or down.
-static void write_iq1(float *dst, float scale, unsigned index, bool down)
-{
+static void write_iq1(float *dst, float scale, unsigned index, bool down) {
     unsigned entry = ch_quant_grid_iq1[index];
     float delta = down ? -0.125f : 0.125f;
     for (int j = 0; j < 8; j++) dst[j] = scale * ((float)((int)(entry >> (2 * j) & 3) - 1) + delta);
 }
 
-void ch_quant_decode_iq1_s(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq1_s(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u8 index[32]; u16 qh[8]: four times 3 index bits, 3 bits scale, 1 bit shift
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_IQ1_S, dst += N) {
         float d = load_f16(b);
@@ -136,8 +125,7 @@ void ch_quant_decode_iq1_s(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_iq1_m(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq1_m(const void *src, float *dst, size_t n) {
     // u8 index[32]; u8 qh[16], nibble per group: 3 index bits and the shift; u16 sc[4]: four 3-bit scales each, and in
     // the top nibbles, lowest first, the f16 scale of the block
     const uint8_t *b = src;
@@ -153,8 +141,7 @@ void ch_quant_decode_iq1_m(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_iq4_nl(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq4_nl(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u8 qs[16], split by halves
     for (size_t i = 0; i < n / 32; i++, b += CH_QUANT_BYTES_IQ4_NL, dst += 32) {
         float d = load_f16(b);
@@ -165,8 +152,7 @@ void ch_quant_decode_iq4_nl(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_iq4_xs(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_iq4_xs(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u16 scales_h, 2 bits each; u8 scales_l[4], a nibble each; u8 qs[128], 16 per sub-block
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_IQ4_XS, dst += N) {
         float d = load_f16(b);

@@ -4,8 +4,7 @@
 
 enum { N = 256 }; // values per block
 
-void ch_quant_decode_q2_k(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q2_k(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // u8 scales[16], low nibble scale, high nibble min; u8 qs[64]; f16 d; f16 dmin
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q2_K, dst += N) {
         float d = load_f16(b + 80), dmin = load_f16(b + 82);
@@ -19,15 +18,13 @@ void ch_quant_decode_q2_k(const void *src, float *dst, size_t n)
 }
 
 // Six-bit scale of sub-block k: its low nibble is in s[k % 8], its top two bits in s[8 + k % 4].
-static int scale_q3_k(const uint8_t *s, int k)
-{
+static int scale_q3_k(const uint8_t *s, int k) {
     int low = s[k % 8] >> (k / 8 * 4) & 15;
     int high = s[8 + k % 4] >> (k / 4 * 2) & 3;
     return (low | high << 4) - 32;
 }
 
-void ch_quant_decode_q3_k(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q3_k(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // u8 hmask[32], bit e/32 of byte e%32; u8 qs[64]; u8 scales[12]; f16 d
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q3_K, dst += N) {
         float d = load_f16(b + 108);
@@ -44,8 +41,7 @@ void ch_quant_decode_q3_k(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_scale_min_k4(const uint8_t *packed, int j, int *scale, int *min)
-{
+void ch_quant_scale_min_k4(const uint8_t *packed, int j, int *scale, int *min) {
     if (j < 4) {
         *scale = packed[j] & 63;
         *min = packed[j + 4] & 63;
@@ -55,8 +51,7 @@ void ch_quant_scale_min_k4(const uint8_t *packed, int j, int *scale, int *min)
     }
 }
 
-void ch_quant_decode_q4_k(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q4_k(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; f16 dmin; u8 scales[12]; u8 qs[128]: sub-blocks 2p, 2p+1 share bytes 32p .. 32p+31
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q4_K, dst += N) {
         float d = load_f16(b), dmin = load_f16(b + 2);
@@ -70,8 +65,7 @@ void ch_quant_decode_q4_k(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q5_k(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q5_k(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // as q4_k with u8 qh[32] before qs: bit k of qh[j] is bit 4 of value j of sub-block k
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q5_K, dst += N) {
         float d = load_f16(b), dmin = load_f16(b + 2);
@@ -89,8 +83,7 @@ void ch_quant_decode_q5_k(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q6_k(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q6_k(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // u8 ql[128]; u8 qh[64]; i8 scales[16]; f16 d
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q6_K, dst += N) {
         float d = load_f16(b + 208);
@@ -107,8 +100,7 @@ void ch_quant_decode_q6_k(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q8_k(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q8_k(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f32 d; i8 qs[256]; i16 sums of 16 codes each, not needed here
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q8_K, dst += N) {
         float d;

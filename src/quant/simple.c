@@ -6,8 +6,7 @@
 
 enum { N = 32 }; // values per block
 
-void ch_quant_decode_q4_0(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q4_0(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u8 qs[16]
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q4_0, dst += N) {
         float d = load_f16(b);
@@ -18,8 +17,7 @@ void ch_quant_decode_q4_0(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q4_1(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q4_1(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; f16 m; u8 qs[16]
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q4_1, dst += N) {
         float d = load_f16(b), m = load_f16(b + 2);
@@ -30,8 +28,7 @@ void ch_quant_decode_q4_1(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q5_0(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q5_0(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; u32 qh, bit j = bit 4 of value j; u8 qs[16]
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q5_0, dst += N) {
         float d = load_f16(b);
@@ -45,8 +42,7 @@ void ch_quant_decode_q5_0(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q5_1(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q5_1(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; f16 m; u32 qh; u8 qs[16]
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q5_1, dst += N) {
         float d = load_f16(b), m = load_f16(b + 2);
@@ -60,8 +56,7 @@ void ch_quant_decode_q5_1(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q8_0(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q8_0(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; i8 qs[32]
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q8_0, dst += N) {
         float d = load_f16(b);
@@ -69,8 +64,7 @@ void ch_quant_decode_q8_0(const void *src, float *dst, size_t n)
     }
 }
 
-void ch_quant_decode_q8_1(const void *src, float *dst, size_t n)
-{
+void ch_quant_decode_q8_1(const void *src, float *dst, size_t n) {
     const uint8_t *b = src; // f16 d; f16 s = d * sum of codes, not needed here; i8 qs[32]
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q8_1, dst += N) {
         float d = load_f16(b);
@@ -79,15 +73,13 @@ void ch_quant_decode_q8_1(const void *src, float *dst, size_t n)
 }
 
 // 1/d, and 0 where that is no finite number: d = 0, or so small that f16 holds it as 0 anyway.
-static float inverse_scale(float d)
-{
+static float inverse_scale(float d) {
     float id = d != 0 ? 1.0f / d : 0.0f;
     return isfinite(id) ? id : 0.0f;
 }
 
 // Integer part of x within [lo, hi]; NaN (an infinite or NaN input) gives nan.
-static int clamp_code(float x, int lo, int hi, int nan)
-{
+static int clamp_code(float x, int lo, int hi, int nan) {
     if (isnan(x)) return nan;
     if (x <= (float)lo) return lo;
     if (x >= (float)hi) return hi;
@@ -95,8 +87,7 @@ static int clamp_code(float x, int lo, int hi, int nan)
 }
 
 // The value of largest magnitude maps to code 0 (-8 steps), so the scale carries its negated sign.
-void ch_quant_encode_q4_0(const float *src, void *dst, size_t n)
-{
+void ch_quant_encode_q4_0(const float *src, void *dst, size_t n) {
     uint8_t *b = dst;
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q4_0, src += N) {
         float amax = 0, extreme = 0;
@@ -115,8 +106,7 @@ void ch_quant_encode_q4_0(const float *src, void *dst, size_t n)
     }
 }
 
-void ch_quant_encode_q8_0(const float *src, void *dst, size_t n)
-{
+void ch_quant_encode_q8_0(const float *src, void *dst, size_t n) {
     uint8_t *b = dst;
     for (size_t i = 0; i < n / N; i++, b += CH_QUANT_BYTES_Q8_0, src += N) {
         float amax = 0;

@@ -3,8 +3,7 @@
 
 #include "sample/chain.h"
 
-void ch_sample_apply_min_p(ch_cands *cs, const double *v)
-{
+void ch_sample_apply_min_p(ch_cands *cs, const double *v) {
     double share = v[CH_SAMPLE_min_p];
     if (!(share > 0.0))
         return;

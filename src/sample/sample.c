@@ -23,19 +23,16 @@ struct ch_sample_work {
 
 // ---- parameters ---------------------------------------------------------------------------------------------------------
 
-const ch_sample_param *ch_sample_param_at(size_t i)
-{
+const ch_sample_param *ch_sample_param_at(size_t i) {
     return i < CH_SAMPLE_N_PARAM ? &param_table[i] : NULL;
 }
 
-void ch_sample_params_init(ch_sample_params *p)
-{
+void ch_sample_params_init(ch_sample_params *p) {
     for (size_t i = 0; i < CH_SAMPLE_N_PARAM; i++)
         p->v[i] = param_table[i].def;
 }
 
-int ch_sample_check_param(size_t i, double value, ch_error *e)
-{
+int ch_sample_check_param(size_t i, double value, ch_error *e) {
     if (i >= CH_SAMPLE_N_PARAM)
         return ch_error_set(e, CH_ERANGE, "sampling parameter %zu: there are %d", i, CH_SAMPLE_N_PARAM);
     const ch_sample_param *p = &param_table[i];
@@ -48,8 +45,7 @@ int ch_sample_check_param(size_t i, double value, ch_error *e)
 
 // ---- mask ---------------------------------------------------------------------------------------------------------------
 
-int ch_sample_mask_init(ch_sample_mask *m, const ch_vocab *v, int32_t n_vocab, ch_error *e)
-{
+int ch_sample_mask_init(ch_sample_mask *m, const ch_vocab *v, int32_t n_vocab, ch_error *e) {
     *m = (ch_sample_mask){0};
     if (n_vocab < 1)
         return ch_error_set(e, CH_ERANGE, "sampling: expected at least one token, found %d", (int)n_vocab);
@@ -69,16 +65,14 @@ int ch_sample_mask_init(ch_sample_mask *m, const ch_vocab *v, int32_t n_vocab, c
     return CH_OK;
 }
 
-void ch_sample_mask_free(ch_sample_mask *m)
-{
+void ch_sample_mask_free(ch_sample_mask *m) {
     ch_free(m->allow);
     *m = (ch_sample_mask){0};
 }
 
 // ---- work ---------------------------------------------------------------------------------------------------------------
 
-int ch_sample_work_create(ch_sample_work **w, int32_t n_vocab, ch_error *e)
-{
+int ch_sample_work_create(ch_sample_work **w, int32_t n_vocab, ch_error *e) {
     *w = NULL;
     if (n_vocab < 1)
         return ch_error_set(e, CH_ERANGE, "sampling: expected at least one token, found %d", (int)n_vocab);
@@ -94,8 +88,7 @@ int ch_sample_work_create(ch_sample_work **w, int32_t n_vocab, ch_error *e)
     return CH_OK;
 }
 
-void ch_sample_work_free(ch_sample_work **w)
-{
+void ch_sample_work_free(ch_sample_work **w) {
     if (!*w)
         return;
     ch_free((*w)->cand);
@@ -105,8 +98,7 @@ void ch_sample_work_free(ch_sample_work **w)
 
 // ---- selection ----------------------------------------------------------------------------------------------------------
 
-float ch_sample_max_logit(const ch_cands *cs)
-{
+float ch_sample_max_logit(const ch_cands *cs) {
     if (cs->sorted)
         return cs->c[0].logit;
     float best = cs->c[0].logit;
@@ -116,8 +108,7 @@ float ch_sample_max_logit(const ch_cands *cs)
 }
 
 // Heap of the k best so far with the worst of them at the root.
-static void sift_down_worst(ch_candidate *c, size_t n, size_t i)
-{
+static void sift_down_worst(ch_candidate *c, size_t n, size_t i) {
     for (;;) {
         size_t worst = i, l = 2 * i + 1, r = l + 1;
         if (l < n && ch_sample_before(&c[worst], &c[l]))
@@ -133,8 +124,7 @@ static void sift_down_worst(ch_candidate *c, size_t n, size_t i)
     }
 }
 
-void ch_sample_select_best(ch_cands *cs, size_t k)
-{
+void ch_sample_select_best(ch_cands *cs, size_t k) {
     ch_candidate *c = cs->c;
     if (!cs->sorted) {
         for (size_t i = k / 2; i-- > 0;)
@@ -159,8 +149,7 @@ void ch_sample_select_best(ch_cands *cs, size_t k)
 
 // Greatest score in eight independent lanes, so that the compiler can keep them in a vector register. *bad counts NaN and
 // +infinity (a comparison that is false for both).
-static float scan_max(const float *x, int32_t n, int32_t *bad)
-{
+static float scan_max(const float *x, int32_t n, int32_t *bad) {
     float m[8];
     int32_t b[8] = {0}, i = 0;
     for (int j = 0; j < 8; j++)
@@ -184,8 +173,7 @@ static float scan_max(const float *x, int32_t n, int32_t *bad)
     return best;
 }
 
-static int report_non_finite(const float *x, int32_t n, int32_t bad, ch_error *e)
-{
+static int report_non_finite(const float *x, int32_t n, int32_t bad, ch_error *e) {
     int32_t i = 0;
     while (i < n && x[i] <= FLT_MAX)
         i++;
@@ -194,8 +182,7 @@ static int report_non_finite(const float *x, int32_t n, int32_t bad, ch_error *e
 }
 
 // First id with the greatest score among allowed ones; -1: all are -infinity.
-static int32_t best_allowed(const float *x, int32_t n, const ch_sample_mask *m, float best)
-{
+static int32_t best_allowed(const float *x, int32_t n, const ch_sample_mask *m, float best) {
     if (best > -INFINITY)
         for (int32_t i = 0; i < n; i++)
             if (x[i] == best && (!m || m->allow[i]))
@@ -207,8 +194,7 @@ static int32_t best_allowed(const float *x, int32_t n, const ch_sample_mask *m, 
     return id;
 }
 
-static int32_t draw(const ch_cands *cs, ch_rng *rng)
-{
+static int32_t draw(const ch_cands *cs, ch_rng *rng) {
     double best = (double)ch_sample_max_logit(cs), sum = 0.0;
     for (size_t i = 0; i < cs->n; i++)
         sum += exp((double)cs->c[i].logit - best);
@@ -226,8 +212,7 @@ static int32_t draw(const ch_cands *cs, ch_rng *rng)
 }
 
 int ch_sample_pick(ch_sample_work *w, const ch_sample_params *p, const ch_sample_mask *m, ch_rng *rng, const float *logits,
-                   int32_t *id, ch_error *e)
-{
+                   int32_t *id, ch_error *e) {
     CH_ASSERT(!m || m->n_vocab == w->n_vocab);
     int32_t n = w->n_vocab, bad;
     float best = scan_max(logits, n, &bad);
@@ -256,8 +241,7 @@ int ch_sample_pick(ch_sample_work *w, const ch_sample_params *p, const ch_sample
 }
 
 int32_t ch_sample_logprobs(ch_sample_work *w, const float *logits, int32_t id, float *logprob, ch_candidate *top,
-                           int32_t n_top)
-{
+                           int32_t n_top) {
     int32_t n = w->n_vocab, bad;
     double best = (double)scan_max(logits, n, &bad), sum = 0.0;
     for (int32_t i = 0; i < n; i++)

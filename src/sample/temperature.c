@@ -1,8 +1,7 @@
 // temperature: flattens (above 1) or sharpens (below 1) what is left. Temperature 0 never comes here (the best is taken).
 #include "sample/chain.h"
 
-void ch_sample_apply_temperature(ch_cands *cs, const double *v)
-{
+void ch_sample_apply_temperature(ch_cands *cs, const double *v) {
     double t = v[CH_SAMPLE_temperature];
     if (t == 1.0)
         return;

@@ -5,8 +5,7 @@
 
 // In-place heap, best at the root. Only as many candidates as are kept are ever put in order: with 248k candidates and a
 // few hundred kept this is far cheaper than sorting them all.
-static void sift_down(ch_candidate *c, size_t n, size_t i)
-{
+static void sift_down(ch_candidate *c, size_t n, size_t i) {
     for (;;) {
         size_t best = i, l = 2 * i + 1, r = l + 1;
         if (l < n && ch_sample_before(&c[l], &c[best]))
@@ -22,8 +21,7 @@ static void sift_down(ch_candidate *c, size_t n, size_t i)
     }
 }
 
-static size_t keep_sorted(const ch_cands *cs, double best, double need)
-{
+static size_t keep_sorted(const ch_cands *cs, double best, double need) {
     double sum = 0.0;
     size_t i = 0;
     while (i < cs->n) {
@@ -35,8 +33,7 @@ static size_t keep_sorted(const ch_cands *cs, double best, double need)
 }
 
 // Pops the best ones to the end of the array, then brings them to the front in order.
-static size_t keep_heap(ch_cands *cs, double best, double need)
-{
+static size_t keep_heap(ch_cands *cs, double best, double need) {
     ch_candidate *c = cs->c;
     size_t left = cs->n;
     for (size_t i = left / 2; i-- > 0;)
@@ -60,8 +57,7 @@ static size_t keep_heap(ch_cands *cs, double best, double need)
     return kept;
 }
 
-void ch_sample_apply_top_p(ch_cands *cs, const double *v)
-{
+void ch_sample_apply_top_p(ch_cands *cs, const double *v) {
     double p = v[CH_SAMPLE_top_p];
     if (p >= 1.0 || cs->n < 2)
         return;

@@ -9,29 +9,25 @@
 
 #include "sched/engine.h"
 
-static size_t common_prefix(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
-{
+static size_t common_prefix(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b) {
     size_t n = n_a < n_b ? n_a : n_b, i = 0;
     while (i < n && a[i] == b[i])
         i++;
     return i;
 }
 
-static size_t least(size_t a, size_t b)
-{
+static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-void ch_sched_reset_slot(ch_slot *slot)
-{
+void ch_sched_reset_slot(ch_slot *slot) {
     ch_seq_reset(slot->seq);
     slot->n_tok = 0;
 }
 
 // The deepest mark that is a prefix of tok[0..limit). All marks on the way count as used: they are what other prompts of
 // this family will need.
-static ch_mark_row *find_mark(chimere_engine *eng, const int32_t *tok, size_t limit)
-{
+static ch_mark_row *find_mark(chimere_engine *eng, const int32_t *tok, size_t limit) {
     ch_mark_row *best = NULL;
     for (int32_t i = 0; i < eng->n_mark; i++) {
         ch_mark_row *m = &eng->mark[i];
@@ -45,16 +41,14 @@ static ch_mark_row *find_mark(chimere_engine *eng, const int32_t *tok, size_t li
 }
 
 // What the slot's own sequence gives for tok[0..n) without computing.
-static size_t own_prefix(const chimere_engine *eng, const ch_slot *slot, const int32_t *tok, size_t n, size_t limit)
-{
+static size_t own_prefix(const chimere_engine *eng, const ch_slot *slot, const int32_t *tok, size_t n, size_t limit) {
     size_t common = common_prefix(slot->tok, slot->n_tok, tok, n);
     if (common == slot->n_tok && common <= limit)
         return common;
     return eng->slab_bytes ? 0 : least(common, limit); // pages alone can be cut anywhere
 }
 
-size_t ch_sched_restart_slot(chimere_engine *eng, ch_slot *slot, const int32_t *tok, size_t n, size_t limit)
-{
+size_t ch_sched_restart_slot(chimere_engine *eng, ch_slot *slot, const int32_t *tok, size_t n, size_t limit) {
     limit = least(limit, n);
     slot->used = ++eng->stamp;
     size_t own = own_prefix(eng, slot, tok, n, limit);
@@ -71,8 +65,7 @@ size_t ch_sched_restart_slot(chimere_engine *eng, ch_slot *slot, const int32_t *
     return slot->n_tok;
 }
 
-ch_slot *ch_sched_choose_slot(chimere_engine *eng, const int32_t *tok, size_t n)
-{
+ch_slot *ch_sched_choose_slot(chimere_engine *eng, const int32_t *tok, size_t n) {
     size_t limit = n ? n - 1 : 0, best_own = 0;
     ch_slot *own = NULL, *same = NULL, *idle = NULL;
     for (int32_t i = 0; i < eng->info.n_slots; i++) {
@@ -105,14 +98,12 @@ ch_slot *ch_sched_choose_slot(chimere_engine *eng, const int32_t *tok, size_t n)
 
 // ---- marks --------------------------------------------------------------------------------------------------------------
 
-static void drop_mark(ch_mark_row *m)
-{
+static void drop_mark(ch_mark_row *m) {
     ch_seq_mark_free(&m->mark);
     m->n_tok = 0;
 }
 
-static ch_mark_row *oldest_mark(chimere_engine *eng)
-{
+static ch_mark_row *oldest_mark(chimere_engine *eng) {
     ch_mark_row *old = NULL;
     for (int32_t i = 0; i < eng->n_mark; i++)
         if (eng->mark[i].mark && (!old || eng->mark[i].used < old->used))
@@ -120,8 +111,7 @@ static ch_mark_row *oldest_mark(chimere_engine *eng)
     return old;
 }
 
-void ch_sched_add_mark(chimere_engine *eng, const ch_slot *slot, uint64_t run)
-{
+void ch_sched_add_mark(chimere_engine *eng, const ch_slot *slot, uint64_t run) {
     ch_mark_row *place = NULL;
     if (slot->n_tok == 0)
         return;
@@ -148,15 +138,13 @@ void ch_sched_add_mark(chimere_engine *eng, const ch_slot *slot, uint64_t run)
     place->run = run;
 }
 
-void ch_sched_drop_run(chimere_engine *eng, uint64_t run)
-{
+void ch_sched_drop_run(chimere_engine *eng, uint64_t run) {
     for (int32_t i = 0; i < eng->n_mark; i++)
         if (eng->mark[i].mark && eng->mark[i].run == run)
             drop_mark(&eng->mark[i]);
 }
 
-bool ch_sched_evict(chimere_engine *eng)
-{
+bool ch_sched_evict(chimere_engine *eng) {
     ch_mark_row *m = oldest_mark(eng);
     if (m) {
         drop_mark(m);
@@ -175,8 +163,7 @@ bool ch_sched_evict(chimere_engine *eng)
 
 // ---- where to mark ------------------------------------------------------------------------------------------------------
 
-static void add_stop(ch_slot *slot, size_t at)
-{
+static void add_stop(ch_slot *slot, size_t at) {
     size_t i = slot->n_stop;
     for (size_t j = 0; j < slot->n_stop; j++)
         if (slot->stop[j] == at)
@@ -191,8 +178,7 @@ static void add_stop(ch_slot *slot, size_t at)
     slot->n_stop++;
 }
 
-void ch_sched_plan_marks(chimere_engine *eng, ch_slot *slot, const int32_t *tok, size_t n, size_t start)
-{
+void ch_sched_plan_marks(chimere_engine *eng, ch_slot *slot, const int32_t *tok, size_t n, size_t start) {
     slot->n_stop = 0;
     // The branch point: the longest prefix any other sequence or mark shares with this prompt.
     size_t branch = 0;
@@ -231,8 +217,7 @@ void ch_sched_plan_marks(chimere_engine *eng, ch_slot *slot, const int32_t *tok,
     }
 }
 
-size_t ch_sched_next_stop(const chimere_engine *eng, const ch_slot *slot, size_t n_prompt)
-{
+size_t ch_sched_next_stop(const chimere_engine *eng, const ch_slot *slot, size_t n_prompt) {
     size_t next = least(n_prompt, (slot->n_tok / eng->mark_interval + 1) * eng->mark_interval);
     for (size_t i = 0; i < slot->n_stop; i++)
         if (slot->stop[i] > slot->n_tok)

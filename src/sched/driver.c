@@ -7,8 +7,7 @@
 
 // ---- queues -------------------------------------------------------------------------------------------------------------
 
-void ch_sched_push_queue(ch_queue *q, chimere_request *r)
-{
+void ch_sched_push_queue(ch_queue *q, chimere_request *r) {
     r->next = NULL;
     if (q->tail)
         q->tail->next = r;
@@ -18,8 +17,7 @@ void ch_sched_push_queue(ch_queue *q, chimere_request *r)
     q->n++;
 }
 
-chimere_request *ch_sched_pop_queue(ch_queue *q)
-{
+chimere_request *ch_sched_pop_queue(ch_queue *q) {
     chimere_request *r = q->head;
     if (r) {
         q->head = r->next;
@@ -29,16 +27,14 @@ chimere_request *ch_sched_pop_queue(ch_queue *q)
     return r;
 }
 
-void ch_sched_wake(chimere_engine *eng)
-{
+void ch_sched_wake(chimere_engine *eng) {
     pthread_mutex_lock(&eng->lock);
     eng->wake = true;
     pthread_cond_signal(&eng->driver_cond);
     pthread_mutex_unlock(&eng->lock);
 }
 
-void ch_sched_run_job(chimere_engine *eng, void (*run)(void *arg), void *arg)
-{
+void ch_sched_run_job(chimere_engine *eng, void (*run)(void *arg), void *arg) {
     ch_job job = {run, arg, false, NULL};
     pthread_mutex_lock(&eng->lock);
     ch_job **at = &eng->jobs;
@@ -55,8 +51,7 @@ void ch_sched_run_job(chimere_engine *eng, void (*run)(void *arg), void *arg)
 // ---- ends of requests that do not run -----------------------------------------------------------------------------------
 
 // Whether r is to end now without being run further, and as what.
-static bool ends_early(const chimere_request *r, uint64_t now, chimere_reason *reason, ch_error *why)
-{
+static bool ends_early(const chimere_request *r, uint64_t now, chimere_reason *reason, ch_error *why) {
     if (atomic_load(&r->cancel)) {
         *reason = CHIMERE_REASON_CANCELLED;
         ch_error_set(why, CH_ECANCELLED, "cancelled by the caller");
@@ -70,8 +65,7 @@ static bool ends_early(const chimere_request *r, uint64_t now, chimere_reason *r
     return false;
 }
 
-void *ch_sched_prep_main(void *engine)
-{
+void *ch_sched_prep_main(void *engine) {
     chimere_engine *eng = engine;
     pthread_mutex_lock(&eng->lock);
     for (;;) {
@@ -99,8 +93,7 @@ void *ch_sched_prep_main(void *engine)
 }
 
 // Takes one request that is to end out of the queue; NULL: none left.
-static chimere_request *take_ended(ch_queue *q, uint64_t now, chimere_reason *reason, ch_error *why)
-{
+static chimere_request *take_ended(ch_queue *q, uint64_t now, chimere_reason *reason, ch_error *why) {
     chimere_request *before = NULL;
     for (chimere_request *r = q->head; r; before = r, r = r->next) {
         if (!ends_early(r, now, reason, why))
@@ -117,8 +110,7 @@ static chimere_request *take_ended(ch_queue *q, uint64_t now, chimere_reason *re
     return NULL;
 }
 
-static void sweep(chimere_engine *eng)
-{
+static void sweep(chimere_engine *eng) {
     uint64_t now = ch_clock_ns();
     chimere_reason reason = CHIMERE_REASON_NONE;
     ch_error why = {0};
@@ -139,8 +131,7 @@ static void sweep(chimere_engine *eng)
 
 // ---- admission ----------------------------------------------------------------------------------------------------------
 
-static void start(chimere_engine *eng, ch_slot *s, chimere_request *r)
-{
+static void start(chimere_engine *eng, ch_slot *s, chimere_request *r) {
     size_t n = r->prompt.n, cached = ch_sched_restart_slot(eng, s, r->prompt.id, n, n - 1);
     ch_sched_plan_marks(eng, s, r->prompt.id, n, cached);
     s->req = r;
@@ -152,8 +143,7 @@ static void start(chimere_engine *eng, ch_slot *s, chimere_request *r)
 }
 
 // First come, first served.
-static void admit(chimere_engine *eng)
-{
+static void admit(chimere_engine *eng) {
     for (;;) {
         pthread_mutex_lock(&eng->lock);
         chimere_request *r = eng->ready_q.head; // only this thread takes from the queue
@@ -170,8 +160,7 @@ static void admit(chimere_engine *eng)
 
 // ---- driver -------------------------------------------------------------------------------------------------------------
 
-static void run_jobs(chimere_engine *eng)
-{
+static void run_jobs(chimere_engine *eng) {
     for (;;) {
         pthread_mutex_lock(&eng->lock);
         ch_job *job = eng->jobs;
@@ -189,8 +178,7 @@ static void run_jobs(chimere_engine *eng)
 }
 
 // Sleeps until woken; while requests live it looks round now and then, for those whose time runs out.
-static void wait_for_work(chimere_engine *eng)
-{
+static void wait_for_work(chimere_engine *eng) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += 20000000;
@@ -204,8 +192,7 @@ static void wait_for_work(chimere_engine *eng)
         pthread_cond_wait(&eng->driver_cond, &eng->lock);
 }
 
-void *ch_sched_driver_main(void *engine)
-{
+void *ch_sched_driver_main(void *engine) {
     chimere_engine *eng = engine;
     bool busy = false;
     for (;;) {

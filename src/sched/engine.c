@@ -19,8 +19,7 @@ SAME(EINTERNAL);
 #define CTX_MAX (1 << 24)
 #define MARKS_PER_SLOT 4
 
-int ch_sched_give_error(chimere_error *to, const ch_error *from, int code)
-{
+int ch_sched_give_error(chimere_error *to, const ch_error *from, int code) {
     if (to) {
         to->code = code;
         memcpy(to->msg, from->msg, sizeof to->msg);
@@ -28,25 +27,21 @@ int ch_sched_give_error(chimere_error *to, const ch_error *from, int code)
     return code;
 }
 
-const char *chimere_version(void)
-{
+const char *chimere_version(void) {
     return "0.1.0";
 }
 
-void chimere_set_log(chimere_log_fn fn, void *user)
-{
+void chimere_set_log(chimere_log_fn fn, void *user) {
     ch_log_set_sink(fn, user);
 }
 
 // ---- parameters ---------------------------------------------------------------------------------------------------------
 
-void chimere_engine_params_init(chimere_engine_params *p)
-{
+void chimere_engine_params_init(chimere_engine_params *p) {
     *p = (chimere_engine_params){0};
 }
 
-static int check_range(const char *name, int64_t v, int64_t min, int64_t max, ch_error *e)
-{
+static int check_range(const char *name, int64_t v, int64_t min, int64_t max, ch_error *e) {
     if (v == 0 || (v >= min && v <= max))
         return CH_OK;
     return ch_error_set(e, CH_ERANGE, "%s: expected %lld to %lld, or 0 for the default, found %lld", name, (long long)min,
@@ -54,8 +49,7 @@ static int check_range(const char *name, int64_t v, int64_t min, int64_t max, ch
 }
 
 // Checks p and writes it with defaults filled in (all but n_ctx, n_threads, which the model decides) to *out.
-static int settle_params(const chimere_engine_params *p, chimere_engine_params *out, ch_error *e)
-{
+static int settle_params(const chimere_engine_params *p, chimere_engine_params *out, ch_error *e) {
     *out = *p;
     if (!p->model_path || !*p->model_path)
         return ch_error_set(e, CH_ERANGE, "model_path: expected the path of a GGUF file, found none");
@@ -75,30 +69,26 @@ static int settle_params(const chimere_engine_params *p, chimere_engine_params *
     return CH_OK;
 }
 
-static int open_model(ch_model **m, const chimere_engine_params *p, bool meta_only, ch_error *e)
-{
+static int open_model(ch_model **m, const chimere_engine_params *p, bool meta_only, ch_error *e) {
     ch_model_params mp = {.tier = p->tier, .n_threads = p->n_threads, .n_batch = p->n_batch, .n_seq = p->n_slots,
                           .meta_only = meta_only, .k_type = p->kv_type_k, .v_type = p->kv_type_v, .no_repack = p->no_repack, .progress = p->progress,
                           .progress_user = p->progress_user};
     return ch_model_open(m, p->model_path, &mp, e);
 }
 
-static int32_t choose_ctx(const chimere_engine_params *p, const ch_model_info *mi)
-{
+static int32_t choose_ctx(const chimere_engine_params *p, const ch_model_info *mi) {
     int32_t trained = mi->n_ctx_train > 0 ? mi->n_ctx_train : 4096;
     return p->n_ctx ? p->n_ctx : trained < 4096 ? trained : 4096;
 }
 
-static ch_seq_limits pool_limits(const chimere_engine_params *p, int32_t n_ctx, const ch_seq_plan *plan)
-{
+static ch_seq_limits pool_limits(const chimere_engine_params *p, int32_t n_ctx, const ch_seq_plan *plan) {
     size_t per_seq = plan->page_tokens ? ((size_t)n_ctx + plan->page_tokens - 1) / plan->page_tokens : 0;
     // Full length for every slot, one page more for each mark: the one it shares in part and a slot then copies.
     return (ch_seq_limits){(size_t)p->n_slots, (size_t)p->n_marks,
                            (size_t)p->n_slots * (per_seq + 1) + (size_t)p->n_marks, (size_t)n_ctx};
 }
 
-static int count_memory(const chimere_engine_params *p, const ch_model *m, int32_t n_ctx, chimere_memory *out, ch_error *e)
-{
+static int count_memory(const chimere_engine_params *p, const ch_model *m, int32_t n_ctx, chimere_memory *out, ch_error *e) {
     const ch_model_info *mi = ch_model_get_info(m);
     const ch_seq_plan *plan = ch_model_plan(m);
     ch_seq_limits lim = pool_limits(p, n_ctx, plan);
@@ -120,8 +110,7 @@ static int count_memory(const chimere_engine_params *p, const ch_model *m, int32
     return CH_OK;
 }
 
-int chimere_estimate(const chimere_engine_params *p, chimere_memory *out, chimere_error *e)
-{
+int chimere_estimate(const chimere_engine_params *p, chimere_memory *out, chimere_error *e) {
     chimere_engine_params s;
     ch_error why = {0};
     ch_model *m = NULL;
@@ -136,15 +125,13 @@ int chimere_estimate(const chimere_engine_params *p, chimere_memory *out, chimer
 
 // ---- open ---------------------------------------------------------------------------------------------------------------
 
-static char *copy_gguf_str(const ch_gguf *g, const char *key)
-{
+static char *copy_gguf_str(const ch_gguf *g, const char *key) {
     ch_gguf_str s;
     return ch_gguf_get_str(g, key, &s, NULL) == 1 && s.n ? ch_strndup(s.p, s.n) : NULL;
 }
 
 // The chat template is optional: without a usable one only messages are refused, with the reason.
-static void read_template(chimere_engine *eng, const ch_gguf *g)
-{
+static void read_template(chimere_engine *eng, const ch_gguf *g) {
     eng->chat_source = copy_gguf_str(g, "tokenizer.chat_template");
     if (!eng->chat_source) {
         ch_error_set(&eng->chat_error, CH_EUNSUPPORTED,
@@ -157,8 +144,7 @@ static void read_template(chimere_engine *eng, const ch_gguf *g)
     }
 }
 
-static void read_sampling(chimere_engine *eng, const ch_gguf *g)
-{
+static void read_sampling(chimere_engine *eng, const ch_gguf *g) {
     chimere_sampling_init(&eng->sampling, NULL);
     for (size_t i = 0; i < CH_SAMPLE_N_PARAM; i++) {
         const ch_sample_param *p = ch_sample_param_at(i);
@@ -176,8 +162,7 @@ static void read_sampling(chimere_engine *eng, const ch_gguf *g)
     }
 }
 
-static int open_buffers(chimere_engine *eng, const chimere_engine_params *p, ch_error *e)
-{
+static int open_buffers(chimere_engine *eng, const chimere_engine_params *p, ch_error *e) {
     size_t n_slots = (size_t)p->n_slots, n_ctx = (size_t)eng->info.n_ctx, n_batch = (size_t)p->n_batch, row;
     const ch_seq_plan *plan = ch_model_plan(eng->model);
     ch_seq_limits lim = pool_limits(p, eng->info.n_ctx, plan);
@@ -212,8 +197,7 @@ static int open_buffers(chimere_engine *eng, const chimere_engine_params *p, ch_
     return rc ? rc : ch_sample_mask_init(&eng->mask, eng->vocab, eng->info.n_vocab, e);
 }
 
-static int fill_info(chimere_engine *eng, const chimere_engine_params *p, ch_error *e)
-{
+static int fill_info(chimere_engine *eng, const chimere_engine_params *p, ch_error *e) {
     const ch_model_info *mi = ch_model_get_info(eng->model);
     const ch_gguf *g = ch_model_gguf(eng->model);
     eng->path = ch_strndup(p->model_path, strlen(p->model_path));
@@ -238,8 +222,7 @@ static int fill_info(chimere_engine *eng, const chimere_engine_params *p, ch_err
     return count_memory(p, eng->model, eng->info.n_ctx, &eng->info.memory, e);
 }
 
-static int start_threads(chimere_engine *eng, ch_error *e)
-{
+static int start_threads(chimere_engine *eng, ch_error *e) {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -254,8 +237,7 @@ static int start_threads(chimere_engine *eng, ch_error *e)
     return eng->has_prep ? CH_OK : ch_error_set(e, CH_EIO, "the system refused a thread");
 }
 
-int chimere_engine_open(chimere_engine **engine, const chimere_engine_params *p, chimere_error *e)
-{
+int chimere_engine_open(chimere_engine **engine, const chimere_engine_params *p, chimere_error *e) {
     ch_error why = {0};
     chimere_engine_params s;
     *engine = NULL;
@@ -286,8 +268,7 @@ int chimere_engine_open(chimere_engine **engine, const chimere_engine_params *p,
 
 // ---- close --------------------------------------------------------------------------------------------------------------
 
-static void stop_threads(chimere_engine *eng)
-{
+static void stop_threads(chimere_engine *eng) {
     pthread_mutex_lock(&eng->lock);
     eng->quit = true;
     pthread_cond_broadcast(&eng->driver_cond);
@@ -314,8 +295,7 @@ static void stop_threads(chimere_engine *eng)
         }
 }
 
-void chimere_engine_close(chimere_engine **engine)
-{
+void chimere_engine_close(chimere_engine **engine) {
     chimere_engine *eng = *engine;
     if (!eng)
         return;
@@ -362,13 +342,11 @@ void chimere_engine_close(chimere_engine **engine)
 
 // ---- information --------------------------------------------------------------------------------------------------------
 
-const chimere_engine_info *chimere_engine_get_info(const chimere_engine *engine)
-{
+const chimere_engine_info *chimere_engine_get_info(const chimere_engine *engine) {
     return &engine->info;
 }
 
-void chimere_engine_get_metrics(const chimere_engine *engine, chimere_metrics *out)
-{
+void chimere_engine_get_metrics(const chimere_engine *engine, chimere_metrics *out) {
     const ch_counters *c = &engine->count;
     chimere_engine *eng = (chimere_engine *)engine; // only its lock is touched
     uint64_t last = atomic_load(&c->last_step_ns), now = ch_clock_ns();
@@ -388,8 +366,7 @@ void chimere_engine_get_metrics(const chimere_engine *engine, chimere_metrics *o
 // ---- tokens -------------------------------------------------------------------------------------------------------------
 
 int chimere_tokenize(const chimere_engine *engine, const char *text, size_t n_text, bool special, bool bos, int32_t *out,
-                     size_t cap, size_t *n, chimere_error *e)
-{
+                     size_t cap, size_t *n, chimere_error *e) {
     ch_error why = {0};
     ch_tokens t = {0};
     int32_t first = ch_vocab_bos(engine->vocab);
@@ -408,13 +385,11 @@ int chimere_tokenize(const chimere_engine *engine, const char *text, size_t n_te
     return ch_sched_give_error(e, &why, rc);
 }
 
-size_t chimere_token_piece(const chimere_engine *engine, int32_t id, bool special, const char **piece)
-{
+size_t chimere_token_piece(const chimere_engine *engine, int32_t id, bool special, const char **piece) {
     *piece = "";
     return id >= 0 && id < ch_vocab_n(engine->vocab) ? ch_vocab_piece(engine->vocab, id, special, piece) : 0;
 }
 
-bool chimere_token_ends(const chimere_engine *engine, int32_t id)
-{
+bool chimere_token_ends(const chimere_engine *engine, int32_t id) {
     return id >= 0 && id < ch_vocab_n(engine->vocab) && ch_vocab_is_eog(engine->vocab, id);
 }

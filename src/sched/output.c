@@ -3,15 +3,13 @@
 
 #include "sched/engine.h"
 
-void ch_sched_reset_delta(ch_delta *d)
-{
+void ch_sched_reset_delta(ch_delta *d) {
     ch_buf_reset(&d->reasoning);
     ch_buf_reset(&d->answer);
     d->n_token = d->n_top = 0;
 }
 
-void ch_sched_free_delta(ch_delta *d)
-{
+void ch_sched_free_delta(ch_delta *d) {
     ch_buf_free(&d->reasoning);
     ch_buf_free(&d->answer);
     ch_free(d->token);
@@ -19,8 +17,7 @@ void ch_sched_free_delta(ch_delta *d)
     *d = (ch_delta){0};
 }
 
-static bool reserve(void **p, size_t *cap, size_t need, size_t size)
-{
+static bool reserve(void **p, size_t *cap, size_t need, size_t size) {
     if (need <= *cap)
         return true;
     size_t n = *cap ? *cap : 16, bytes;
@@ -36,8 +33,7 @@ static bool reserve(void **p, size_t *cap, size_t need, size_t size)
     return true;
 }
 
-bool ch_sched_push_token(ch_delta *d, const chimere_token *t)
-{
+bool ch_sched_push_token(ch_delta *d, const chimere_token *t) {
     void *tok = d->token, *top = d->top;
     bool ok = reserve(&tok, &d->cap_token, d->n_token + 1, sizeof *d->token);
     d->token = tok;
@@ -53,8 +49,7 @@ bool ch_sched_push_token(ch_delta *d, const chimere_token *t)
     return true;
 }
 
-bool ch_sched_append_delta(ch_delta *to, const ch_delta *from)
-{
+bool ch_sched_append_delta(ch_delta *to, const ch_delta *from) {
     bool ok = ch_buf_append(&to->reasoning, from->reasoning.data, from->reasoning.len) &&
               ch_buf_append(&to->answer, from->answer.data, from->answer.len);
     const chimere_logprob *top = from->top;
@@ -67,8 +62,7 @@ bool ch_sched_append_delta(ch_delta *to, const ch_delta *from)
     return ok;
 }
 
-void ch_sched_start_output(ch_output *o, const ch_vocab *v, bool raw, bool show_special, bool open)
-{
+void ch_sched_start_output(ch_output *o, const ch_vocab *v, bool raw, bool show_special, bool open) {
     o->vocab = v;
     o->raw = raw;
     o->show_special = show_special;
@@ -78,8 +72,7 @@ void ch_sched_start_output(ch_output *o, const ch_vocab *v, bool raw, bool show_
     ch_think_init(&o->think, open);
 }
 
-void ch_sched_close_output(ch_output *o)
-{
+void ch_sched_close_output(ch_output *o) {
     ch_sched_close_stop(&o->stop);
     ch_buf_free(&o->text);
     ch_buf_free(&o->plain);
@@ -87,8 +80,7 @@ void ch_sched_close_output(ch_output *o)
 
 // Tags that structure an answer are part of its text even where the file calls their tokens control tokens (they then
 // print nothing): the splitter of thinking and readers of tool calls look for them in the text.
-static bool is_tag(const ch_vocab *v, int32_t id)
-{
+static bool is_tag(const ch_vocab *v, int32_t id) {
     static const char *const tag[] = {"<think>",      "</think>",       "<tool_call>",
                                       "</tool_call>", "<tool_response>", "</tool_response>"};
     size_t n = 0;
@@ -101,8 +93,7 @@ static bool is_tag(const ch_vocab *v, int32_t id)
     return false;
 }
 
-static bool split(ch_output *o, ch_delta *d, bool last)
-{
+static bool split(ch_output *o, ch_delta *d, bool last) {
     bool ok = true;
     size_t reasoning = d->reasoning.len, answer = d->answer.len;
     if (o->raw)
@@ -121,16 +112,14 @@ static bool split(ch_output *o, ch_delta *d, bool last)
     return ok;
 }
 
-bool ch_sched_push_output(ch_output *o, int32_t id, ch_delta *d)
-{
+bool ch_sched_push_output(ch_output *o, int32_t id, ch_delta *d) {
     ch_buf_reset(&o->text);
     o->detok.special = o->show_special || is_tag(o->vocab, id);
     return ch_detok_push(&o->detok, id, &o->text) &&
            ch_sched_push_stop(&o->stop, o->text.data, o->text.len, &o->plain) && split(o, d, false);
 }
 
-bool ch_sched_finish_output(ch_output *o, ch_delta *d)
-{
+bool ch_sched_finish_output(ch_output *o, ch_delta *d) {
     ch_buf_reset(&o->text);
     return ch_detok_finish(&o->detok, &o->text) && ch_sched_push_stop(&o->stop, o->text.data, o->text.len, &o->plain) &&
            ch_sched_finish_stop(&o->stop, &o->plain) && split(o, d, true);

@@ -11,8 +11,7 @@
 // ---- JSON in ------------------------------------------------------------------------------------------------------------
 
 // Nesting is checked before parsing: the parser recurses.
-static int check_depth(const char *what, const char *text, size_t n, ch_error *e)
-{
+static int check_depth(const char *what, const char *text, size_t n, ch_error *e) {
     int depth = 0;
     bool in_string = false;
     for (size_t i = 0; i < n; i++) {
@@ -34,8 +33,7 @@ static int check_depth(const char *what, const char *text, size_t n, ch_error *e
     return CH_OK;
 }
 
-static int load_json(const char *what, const char *text, json_type type, json_t **out, ch_error *e)
-{
+static int load_json(const char *what, const char *text, json_type type, json_t **out, ch_error *e) {
     static const char *const name[] = {"an object", "an array"};
     size_t n = strlen(text);
     int rc = check_depth(what, text, n, e);
@@ -53,8 +51,7 @@ static int load_json(const char *what, const char *text, json_type type, json_t 
     return CH_OK;
 }
 
-static int check_content(size_t i, const json_t *content, ch_error *e)
-{
+static int check_content(size_t i, const json_t *content, ch_error *e) {
     if (!content || json_is_null(content) || json_is_string(content))
         return CH_OK;
     if (!json_is_array(content))
@@ -75,8 +72,7 @@ static int check_content(size_t i, const json_t *content, ch_error *e)
 
 // Clients send the arguments of earlier calls as JSON text; templates expect a mapping. Text that is no JSON object stays
 // as it is (a broken call must not end the conversation).
-static int open_arguments(size_t i, json_t *message, ch_error *e)
-{
+static int open_arguments(size_t i, json_t *message, ch_error *e) {
     json_t *calls = json_object_get(message, "tool_calls");
     if (!calls || json_is_null(calls))
         return CH_OK;
@@ -101,8 +97,7 @@ static int open_arguments(size_t i, json_t *message, ch_error *e)
     return CH_OK;
 }
 
-static int check_messages(json_t *messages, ch_error *e)
-{
+static int check_messages(json_t *messages, ch_error *e) {
     size_t n = json_array_size(messages);
     if (n == 0)
         return ch_error_set(e, CH_EFORMAT, "messages: expected at least one, found none");
@@ -123,8 +118,7 @@ static int check_messages(json_t *messages, ch_error *e)
 
 // ---- variables of the template ------------------------------------------------------------------------------------------
 
-static bool set_token(const ch_vocab *v, json_t *vars, const char *name, int32_t id)
-{
+static bool set_token(const ch_vocab *v, json_t *vars, const char *name, int32_t id) {
     size_t n = 0;
     const char *text = id >= 0 ? ch_vocab_text(v, id, &n) : NULL;
     if (!text || !ch_utf8_valid(text, n))
@@ -132,8 +126,7 @@ static bool set_token(const ch_vocab *v, json_t *vars, const char *name, int32_t
     return json_object_set_new(vars, name, json_stringn(text, n)) == 0;
 }
 
-static int make_vars(const chimere_engine *eng, const chimere_request_params *p, json_t **out, ch_error *e)
-{
+static int make_vars(const chimere_engine *eng, const chimere_request_params *p, json_t **out, ch_error *e) {
     json_t *vars = json_object(), *messages = NULL, *tools = NULL, *kwargs = NULL;
     int rc = load_json("messages", p->messages_json, JSON_ARRAY, &messages, e);
     if (!rc)
@@ -169,8 +162,7 @@ static int make_vars(const chimere_engine *eng, const chimere_request_params *p,
 // ---- text to ids --------------------------------------------------------------------------------------------------------
 
 // Puts bos in front where the file asks for it; one that the template or the text already wrote is not doubled.
-static int finish_tokens(const ch_vocab *v, ch_tokens *t, ch_error *e)
-{
+static int finish_tokens(const ch_vocab *v, ch_tokens *t, ch_error *e) {
     int32_t bos = ch_vocab_bos(v);
     if (bos >= 0 && ch_vocab_add_bos(v) && (t->n == 0 || t->id[0] != bos)) {
         if (!ch_tokens_push(t, bos))
@@ -183,8 +175,7 @@ static int finish_tokens(const ch_vocab *v, ch_tokens *t, ch_error *e)
     return CH_OK;
 }
 
-static int tokenize_chat(chimere_engine *eng, chimere_request *r, ch_error *e)
-{
+static int tokenize_chat(chimere_engine *eng, chimere_request *r, ch_error *e) {
     json_t *vars = NULL;
     ch_buf text = {0};
     ch_span *span = NULL;
@@ -205,8 +196,7 @@ static int tokenize_chat(chimere_engine *eng, chimere_request *r, ch_error *e)
 
 // Whether the last of the prompt opens a think block: "<think>" and nothing but white space after it. Looked for in the
 // last tokens, where a tag may be one token or several.
-static bool opens_thinking(const ch_vocab *v, const ch_tokens *t)
-{
+static bool opens_thinking(const ch_vocab *v, const ch_tokens *t) {
     static const char tag[] = "<think>";
     size_t n_tag = sizeof tag - 1, first = t->n > 16 ? t->n - 16 : 0;
     ch_buf b = {0};
@@ -221,8 +211,7 @@ static bool opens_thinking(const ch_vocab *v, const ch_tokens *t)
     return open;
 }
 
-int ch_sched_build_prompt(chimere_engine *eng, chimere_request *r, ch_error *e)
-{
+int ch_sched_build_prompt(chimere_engine *eng, chimere_request *r, ch_error *e) {
     int rc = CH_OK;
     if (r->p.messages_json)
         rc = tokenize_chat(eng, r, e);

@@ -10,8 +10,7 @@
 
 #define MS 1000000ull
 
-static void free_request(chimere_request *r)
-{
+static void free_request(chimere_request *r) {
     ch_sched_close_output(&r->out);
     ch_tokens_free(&r->prompt);
     ch_arena_free(&r->arena);
@@ -23,16 +22,14 @@ static void free_request(chimere_request *r)
     ch_free(r);
 }
 
-bool ch_sched_expired(const chimere_request *r, uint64_t now)
-{
+bool ch_sched_expired(const chimere_request *r, uint64_t now) {
     return r->t_deadline && now >= r->t_deadline;
 }
 
 // ---- engine's side ------------------------------------------------------------------------------------------------------
 
 // Called and left with the lock held. The callback itself runs without it.
-static void tell_reader(chimere_request *r)
-{
+static void tell_reader(chimere_request *r) {
     pthread_cond_broadcast(&r->cond);
     if (!r->p.ready || r->closing)
         return;
@@ -44,8 +41,7 @@ static void tell_reader(chimere_request *r)
     pthread_cond_broadcast(&r->cond);
 }
 
-void ch_sched_start_request(chimere_request *r, int32_t cached)
-{
+void ch_sched_start_request(chimere_request *r, int32_t cached) {
     r->t_slot = ch_clock_ns();
     pthread_mutex_lock(&r->lock);
     r->start = true;
@@ -56,8 +52,7 @@ void ch_sched_start_request(chimere_request *r, int32_t cached)
     pthread_mutex_unlock(&r->lock);
 }
 
-void ch_sched_note_progress(chimere_request *r, int32_t done)
-{
+void ch_sched_note_progress(chimere_request *r, int32_t done) {
     if (!r->p.progress)
         return;
     pthread_mutex_lock(&r->lock);
@@ -67,8 +62,7 @@ void ch_sched_note_progress(chimere_request *r, int32_t done)
     pthread_mutex_unlock(&r->lock);
 }
 
-int ch_sched_deliver_token(chimere_request *r, const chimere_token *t, bool show)
-{
+int ch_sched_deliver_token(chimere_request *r, const chimere_token *t, bool show) {
     uint64_t now = ch_clock_ns();
     chimere_token mine = *t;
     pthread_mutex_lock(&r->lock);
@@ -89,8 +83,7 @@ int ch_sched_deliver_token(chimere_request *r, const chimere_token *t, bool show
     return ok ? CH_OK : CH_ENOMEM;
 }
 
-void ch_sched_finish_request(chimere_request *r, chimere_reason reason, const ch_error *error)
-{
+void ch_sched_finish_request(chimere_request *r, chimere_reason reason, const ch_error *error) {
     chimere_engine *eng = r->engine;
     ch_counters *c = &eng->count;
     atomic_fetch_add(reason == CHIMERE_REASON_STOP        ? &c->stopped
@@ -119,14 +112,12 @@ void ch_sched_finish_request(chimere_request *r, chimere_reason reason, const ch
 
 // ---- submit -------------------------------------------------------------------------------------------------------------
 
-void chimere_request_params_init(chimere_request_params *q, const chimere_engine *engine)
-{
+void chimere_request_params_init(chimere_request_params *q, const chimere_engine *engine) {
     *q = (chimere_request_params){.enable_thinking = -1, .max_tokens = -1, .n_logprobs = -1};
     chimere_sampling_init(&q->sampling, engine);
 }
 
-static int check_params(const chimere_engine *eng, const chimere_request_params *q, ch_error *e)
-{
+static int check_params(const chimere_engine *eng, const chimere_request_params *q, ch_error *e) {
     int kinds = (q->messages_json != NULL) + (q->prompt != NULL) + (q->tokens != NULL);
     if (kinds != 1)
         return ch_error_set(e, CH_ERANGE, "prompt: expected one of messages, text and tokens, found %d of them", kinds);
@@ -160,14 +151,12 @@ static int check_params(const chimere_engine *eng, const chimere_request_params 
     return CH_OK;
 }
 
-static void copy_text(ch_arena *a, const char **text, size_t n)
-{
+static void copy_text(ch_arena *a, const char **text, size_t n) {
     if (*text)
         *text = ch_arena_strndup(a, *text, n);
 }
 
-static int copy_params(chimere_request *r, ch_error *e)
-{
+static int copy_params(chimere_request *r, ch_error *e) {
     chimere_request_params *p = &r->p;
     bool messages = p->messages_json, prompt = p->prompt, tools = p->tools_json, kwargs = p->template_kwargs_json;
     r->arena = ch_arena_create(0);
@@ -190,8 +179,7 @@ static int copy_params(chimere_request *r, ch_error *e)
 }
 
 // Queues r if there is room. The number of requests alive is bounded, wherever they are.
-static int enqueue(chimere_engine *eng, chimere_request *r, ch_error *e)
-{
+static int enqueue(chimere_engine *eng, chimere_request *r, ch_error *e) {
     int rc = CH_OK;
     int32_t limit = eng->info.n_slots + eng->info.n_queue;
     pthread_mutex_lock(&eng->lock);
@@ -210,8 +198,7 @@ static int enqueue(chimere_engine *eng, chimere_request *r, ch_error *e)
 }
 
 int chimere_request_submit(chimere_engine *eng, chimere_request **request, const chimere_request_params *q,
-                           chimere_error *e)
-{
+                           chimere_error *e) {
     ch_error why = {0};
     *request = NULL;
     int rc = check_params(eng, q, &why);
@@ -259,14 +246,12 @@ int chimere_request_submit(chimere_engine *eng, chimere_request **request, const
 
 // ---- reader's side ------------------------------------------------------------------------------------------------------
 
-static void fill_event(chimere_request *r, chimere_event *ev, chimere_event_kind kind)
-{
+static void fill_event(chimere_request *r, chimere_event *ev, chimere_event_kind kind) {
     *ev = (chimere_event){.kind = kind, .reasoning = "", .answer = "", .prompt_done = r->prompt_done, .usage = r->usage,
                           .timings = r->timings, .reason = CHIMERE_REASON_NONE, .stop_index = -1, .seed = r->seed};
 }
 
-static void point_at(chimere_event *ev, ch_delta *d)
-{
+static void point_at(chimere_event *ev, ch_delta *d) {
     const chimere_logprob *top = d->top;
     for (size_t i = 0; i < d->n_token; i++) {
         d->token[i].top = top;
@@ -281,8 +266,7 @@ static void point_at(chimere_event *ev, ch_delta *d)
 }
 
 // With the lock held: the next event if there is one. *resume: the driver had paused this request.
-static bool take_event(chimere_request *r, chimere_event *ev, bool *resume)
-{
+static bool take_event(chimere_request *r, chimere_event *ev, bool *resume) {
     *resume = false;
     if (r->start) {
         r->start = false;
@@ -310,8 +294,7 @@ static bool take_event(chimere_request *r, chimere_event *ev, bool *resume)
     return true;
 }
 
-int chimere_request_next(chimere_request *r, int64_t timeout_ms, chimere_event *ev)
-{
+int chimere_request_next(chimere_request *r, int64_t timeout_ms, chimere_event *ev) {
     struct timespec until = {0};
     bool resume = false, got;
     int rc = CHIMERE_OK;
@@ -342,8 +325,7 @@ int chimere_request_next(chimere_request *r, int64_t timeout_ms, chimere_event *
     return rc ? rc : got;
 }
 
-int chimere_request_wait(chimere_request *r, int64_t timeout_ms, chimere_event *ev)
-{
+int chimere_request_wait(chimere_request *r, int64_t timeout_ms, chimere_event *ev) {
     uint64_t end = timeout_ms > 0 ? ch_clock_ns() / MS + (uint64_t)timeout_ms : 0;
     for (;;) {
         int64_t left = timeout_ms;
@@ -363,8 +345,7 @@ int chimere_request_wait(chimere_request *r, int64_t timeout_ms, chimere_event *
     }
 }
 
-void chimere_request_cancel(chimere_request *r)
-{
+void chimere_request_cancel(chimere_request *r) {
     atomic_store(&r->cancel, true);
     pthread_mutex_lock(&r->lock);
     if (r->engine_owned)
@@ -372,8 +353,7 @@ void chimere_request_cancel(chimere_request *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-void chimere_request_close(chimere_request **request)
-{
+void chimere_request_close(chimere_request **request) {
     chimere_request *r = *request;
     if (!r)
         return;

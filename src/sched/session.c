@@ -31,8 +31,7 @@ typedef struct session_job {
 
 // ---- open, close --------------------------------------------------------------------------------------------------------
 
-static void open_job(void *arg)
-{
+static void open_job(void *arg) {
     session_job *j = arg;
     chimere_engine *eng = j->s->eng;
     ch_slot *slot = ch_sched_choose_slot(eng, NULL, 0);
@@ -48,16 +47,14 @@ static void open_job(void *arg)
     atomic_fetch_add(&eng->count.sessions, 1);
 }
 
-static void close_job(void *arg)
-{
+static void close_job(void *arg) {
     session_job *j = arg;
     j->s->slot->phase = CH_SLOT_FREE;
     atomic_fetch_sub(&j->s->eng->count.slots_busy, 1);
     atomic_fetch_sub(&j->s->eng->count.sessions, 1);
 }
 
-int chimere_session_open(chimere_engine *engine, chimere_session **session, chimere_error *e)
-{
+int chimere_session_open(chimere_engine *engine, chimere_session **session, chimere_error *e) {
     ch_error why = {0};
     *session = NULL;
     chimere_session *s = ch_alloc(sizeof *s);
@@ -78,8 +75,7 @@ int chimere_session_open(chimere_engine *engine, chimere_session **session, chim
     return ch_sched_give_error(e, &why, rc);
 }
 
-void chimere_session_close(chimere_session **session)
-{
+void chimere_session_close(chimere_session **session) {
     chimere_session *s = *session;
     if (!s)
         return;
@@ -90,21 +86,18 @@ void chimere_session_close(chimere_session **session)
     *session = NULL;
 }
 
-const int32_t *chimere_session_tokens(const chimere_session *s, size_t *n)
-{
+const int32_t *chimere_session_tokens(const chimere_session *s, size_t *n) {
     *n = s->slot->n_tok;
     return s->slot->tok;
 }
 
-const float *chimere_session_logits(const chimere_session *s)
-{
+const float *chimere_session_logits(const chimere_session *s) {
     return s->has_logits ? s->logits : NULL;
 }
 
 // ---- append, sync, rewind -----------------------------------------------------------------------------------------------
 
-static void run_job(void *arg)
-{
+static void run_job(void *arg) {
     session_job *j = arg;
     chimere_session *s = j->s;
     if (j->mark)
@@ -118,15 +111,13 @@ static void run_job(void *arg)
     s->has_logits = j->rc == CH_OK;
 }
 
-static void restart_job(void *arg)
-{
+static void restart_job(void *arg) {
     session_job *j = arg;
     j->result = ch_sched_restart_slot(j->s->eng, j->s->slot, j->tok, j->n, j->result);
     j->s->has_logits = false;
 }
 
-static int check_tokens(const chimere_session *s, const int32_t *tok, size_t n, size_t held, ch_error *e)
-{
+static int check_tokens(const chimere_session *s, const int32_t *tok, size_t n, size_t held, ch_error *e) {
     const chimere_engine_info *info = &s->eng->info;
     if (n > (size_t)info->n_ctx || held > (size_t)info->n_ctx - n)
         return ch_error_set(e, CH_ELIMIT, "session: expected at most %d tokens, found %zu and %zu more", (int)info->n_ctx, held,
@@ -139,8 +130,7 @@ static int check_tokens(const chimere_session *s, const int32_t *tok, size_t n, 
 }
 
 // Feeds tok[0..n) batch by batch.
-static int feed(chimere_session *s, const int32_t *tok, size_t n, float *all_logits, ch_error *e)
-{
+static int feed(chimere_session *s, const int32_t *tok, size_t n, float *all_logits, ch_error *e) {
     size_t n_batch = (size_t)s->eng->info.n_batch, n_vocab = (size_t)s->eng->info.n_vocab;
     for (size_t at = 0; at < n;) {
         size_t k = n - at < n_batch ? n - at : n_batch;
@@ -155,8 +145,7 @@ static int feed(chimere_session *s, const int32_t *tok, size_t n, float *all_log
 }
 
 // Brings the session to tok[0..n), which must not be its own token array.
-static int go_to(chimere_session *s, const int32_t *tok, size_t n, size_t *n_reused, ch_error *e)
-{
+static int go_to(chimere_session *s, const int32_t *tok, size_t n, size_t *n_reused, ch_error *e) {
     ch_slot *slot = s->slot;
     if (n == slot->n_tok && (n == 0 || s->has_logits) && memcmp(tok, slot->tok, n * sizeof *tok) == 0) {
         *n_reused = n;
@@ -168,16 +157,14 @@ static int go_to(chimere_session *s, const int32_t *tok, size_t n, size_t *n_reu
     return feed(s, tok + j.result, n - j.result, NULL, e);
 }
 
-static int32_t *copy_tokens(const int32_t *tok, size_t n)
-{
+static int32_t *copy_tokens(const int32_t *tok, size_t n) {
     int32_t *c = ch_alloc_array(n ? n : 1, sizeof *c);
     if (c && n)
         memcpy(c, tok, n * sizeof *c);
     return c;
 }
 
-int chimere_session_append(chimere_session *s, const int32_t *tokens, size_t n, float *all_logits, chimere_error *e)
-{
+int chimere_session_append(chimere_session *s, const int32_t *tokens, size_t n, float *all_logits, chimere_error *e) {
     ch_error why = {0}, lost = {0};
     size_t held = s->slot->n_tok, reused = 0;
     int rc = check_tokens(s, tokens, n, held, &why);
@@ -191,8 +178,7 @@ int chimere_session_append(chimere_session *s, const int32_t *tokens, size_t n, 
     return ch_sched_give_error(e, &why, rc);
 }
 
-int chimere_session_sync(chimere_session *s, const int32_t *tokens, size_t n, size_t *n_reused, chimere_error *e)
-{
+int chimere_session_sync(chimere_session *s, const int32_t *tokens, size_t n, size_t *n_reused, chimere_error *e) {
     ch_error why = {0};
     size_t reused = 0;
     int rc = check_tokens(s, tokens, n, 0, &why);
@@ -207,8 +193,7 @@ int chimere_session_sync(chimere_session *s, const int32_t *tokens, size_t n, si
     return ch_sched_give_error(e, &why, rc);
 }
 
-int chimere_session_rewind(chimere_session *s, size_t n, chimere_error *e)
-{
+int chimere_session_rewind(chimere_session *s, size_t n, chimere_error *e) {
     ch_error why = {0};
     if (n > s->slot->n_tok)
         return ch_sched_give_error(
@@ -218,16 +203,14 @@ int chimere_session_rewind(chimere_session *s, size_t n, chimere_error *e)
 
 // ---- sample -------------------------------------------------------------------------------------------------------------
 
-static void sample_job(void *arg)
-{
+static void sample_job(void *arg) {
     session_job *j = arg;
     ch_sample_params p;
     memcpy(p.v, j->sampling->value, sizeof p.v);
     j->rc = ch_sample_pick(j->s->eng->work, &p, &j->s->eng->mask, &j->s->rng, j->s->logits, j->id, j->e);
 }
 
-int chimere_session_sample(chimere_session *s, const chimere_sampling *sampling, int32_t *id, chimere_error *e)
-{
+int chimere_session_sample(chimere_session *s, const chimere_sampling *sampling, int32_t *id, chimere_error *e) {
     ch_error why = {0};
     int rc = s->has_logits ? CH_OK : ch_error_set(&why, CH_ESTATE, "sample: the session holds no scores yet");
     for (size_t i = 0; !rc && i < CH_SAMPLE_N_PARAM; i++)
@@ -251,14 +234,12 @@ int chimere_session_sample(chimere_session *s, const chimere_sampling *sampling,
 
 #define HEAD_BYTES 24
 
-static void snapshot_job(void *arg)
-{
+static void snapshot_job(void *arg) {
     session_job *j = arg;
     j->rc = ch_seq_snapshot(j->s->slot->seq, j->s->slot->tok, j->s->slot->n_tok, j->buf, j->e);
 }
 
-int chimere_session_save(chimere_session *s, const char *path, chimere_error *e)
-{
+int chimere_session_save(chimere_session *s, const char *path, chimere_error *e) {
     ch_error why = {0};
     ch_buf b = {0};
     uint32_t n_vocab = s->has_logits ? (uint32_t)s->eng->info.n_vocab : 0, zero = 0;
@@ -286,8 +267,7 @@ int chimere_session_save(chimere_session *s, const char *path, chimere_error *e)
     return ch_sched_give_error(e, &why, rc);
 }
 
-static void restore_job(void *arg)
-{
+static void restore_job(void *arg) {
     session_job *j = arg;
     ch_slot *slot = j->s->slot;
     j->rc = ch_seq_restore(slot->seq, j->tok, j->n, slot->tok, (size_t)j->s->eng->info.n_ctx, &slot->n_tok, j->e);
@@ -300,8 +280,7 @@ static void restore_job(void *arg)
     j->s->has_logits = false;
 }
 
-int chimere_session_load(chimere_session *s, const char *path, chimere_error *e)
-{
+int chimere_session_load(chimere_session *s, const char *path, chimere_error *e) {
     ch_error why = {0};
     ch_map m = {0};
     int rc = ch_map_open(&m, path, &why);

@@ -8,8 +8,7 @@
 
 // ---- the model ----------------------------------------------------------------------------------------------------------
 
-static int forward(chimere_engine *eng, const ch_batch *b, float *logits, ch_error *e)
-{
+static int forward(chimere_engine *eng, const ch_batch *b, float *logits, ch_error *e) {
     int rc;
     do {
         uint64_t t0 = ch_clock_ns();
@@ -29,8 +28,7 @@ static int forward(chimere_engine *eng, const ch_batch *b, float *logits, ch_err
 }
 
 int ch_sched_run_slot(chimere_engine *eng, ch_slot *slot, const int32_t *tok, size_t n, size_t n_out, float *logits,
-                      ch_error *e)
-{
+                      ch_error *e) {
     ch_segment seg = {slot->seq, (int32_t)n};
     for (size_t i = 0; i < n_out; i++)
         eng->out_row[i] = (int32_t)(n - n_out + i);
@@ -46,14 +44,12 @@ int ch_sched_run_slot(chimere_engine *eng, ch_slot *slot, const int32_t *tok, si
 
 // ---- building -----------------------------------------------------------------------------------------------------------
 
-static bool runs(const ch_slot *s, ch_slot_phase phase)
-{
+static bool runs(const ch_slot *s, ch_slot_phase phase) {
     return s->phase == phase && !atomic_load(&s->req->paused);
 }
 
 // Fills row_tok, seg, out_row and part; returns the number of rows.
-static int32_t build(chimere_engine *eng, int32_t *n_out)
-{
+static int32_t build(chimere_engine *eng, int32_t *n_out) {
     int32_t n_slots = eng->info.n_slots, n_row = 0, n_prefill = 0;
     eng->n_part = *n_out = 0;
     for (int32_t k = 0; k < n_slots; k++) {
@@ -89,8 +85,7 @@ static int32_t build(chimere_engine *eng, int32_t *n_out)
 
 // ---- results ------------------------------------------------------------------------------------------------------------
 
-void ch_sched_release_slot(chimere_engine *eng, ch_slot *s, chimere_reason reason, const ch_error *error)
-{
+void ch_sched_release_slot(chimere_engine *eng, ch_slot *s, chimere_reason reason, const ch_error *error) {
     chimere_request *r = s->req;
     // Nothing computed by a failed run is used again. Cancelled runs and those that met a limit (time) left sound state.
     if (reason == CHIMERE_REASON_ERROR && error->code != CH_ELIMIT) {
@@ -104,8 +99,7 @@ void ch_sched_release_slot(chimere_engine *eng, ch_slot *s, chimere_reason reaso
     ch_sched_finish_request(r, reason, error);
 }
 
-static void sample(chimere_engine *eng, ch_slot *s, const float *logits)
-{
+static void sample(chimere_engine *eng, ch_slot *s, const float *logits) {
     chimere_request *r = s->req;
     ch_error why = {0};
     chimere_token t = {.id = -1};
@@ -139,8 +133,7 @@ static void sample(chimere_engine *eng, ch_slot *s, const float *logits)
 }
 
 // The step has run: part's rows are in its sequence now.
-static void take_results(chimere_engine *eng, const ch_step_part *part, const float *logits)
-{
+static void take_results(chimere_engine *eng, const ch_step_part *part, const float *logits) {
     ch_slot *s = part->slot;
     chimere_request *r = s->req;
     memcpy(s->tok + s->n_tok, eng->row_tok + part->first, (size_t)part->n_tok * sizeof *s->tok);
@@ -157,8 +150,7 @@ static void take_results(chimere_engine *eng, const ch_step_part *part, const fl
 }
 
 // The shared step failed and no sequence has advanced: each part alone shows whose failure it was.
-static void run_alone(chimere_engine *eng)
-{
+static void run_alone(chimere_engine *eng) {
     for (int32_t i = 0; i < eng->n_part; i++) {
         ch_step_part part = eng->part[i];
         int32_t out = part.n_tok - 1;
@@ -174,8 +166,7 @@ static void run_alone(chimere_engine *eng)
     }
 }
 
-bool ch_sched_step(chimere_engine *eng)
-{
+bool ch_sched_step(chimere_engine *eng) {
     int32_t n_out = 0, n_row = build(eng, &n_out);
     if (n_row == 0)
         return false;

@@ -4,8 +4,7 @@
 
 #include "sched/engine.h"
 
-int ch_sched_open_stop(ch_stop *s, const char *const *text, size_t n, ch_error *e)
-{
+int ch_sched_open_stop(ch_stop *s, const char *const *text, size_t n, ch_error *e) {
     *s = (ch_stop){.found = -1};
     if (n > CHIMERE_STOP_MAX)
         return ch_error_set(e, CH_ELIMIT, "stop: expected at most %d strings, found %zu", CHIMERE_STOP_MAX, n);
@@ -40,8 +39,7 @@ int ch_sched_open_stop(ch_stop *s, const char *const *text, size_t n, ch_error *
     return CH_OK;
 }
 
-void ch_sched_close_stop(ch_stop *s)
-{
+void ch_sched_close_stop(ch_stop *s) {
     for (size_t i = 0; i < s->n; i++) {
         ch_free(s->text[i]);
         ch_free(s->fall[i]);
@@ -50,8 +48,7 @@ void ch_sched_close_stop(ch_stop *s)
 }
 
 // Advances every string by one byte; returns the longest prefix of a stop string that now ends the text.
-static size_t advance(ch_stop *s, char c)
-{
+static size_t advance(ch_stop *s, char c) {
     size_t longest = 0, found_len = 0;
     for (size_t i = 0; i < s->n; i++) {
         size_t k = s->at[i];
@@ -68,8 +65,7 @@ static size_t advance(ch_stop *s, char c)
     return s->found >= 0 ? found_len : longest;
 }
 
-bool ch_sched_push_stop(ch_stop *s, const char *text, size_t n, ch_buf *out)
-{
+bool ch_sched_push_stop(ch_stop *s, const char *text, size_t n, ch_buf *out) {
     if (!s->n)
         return ch_buf_append(out, text, n);
     for (size_t i = 0; i < n && s->found < 0; i++) {
@@ -93,8 +89,7 @@ bool ch_sched_push_stop(ch_stop *s, const char *text, size_t n, ch_buf *out)
     return true;
 }
 
-bool ch_sched_finish_stop(ch_stop *s, ch_buf *out)
-{
+bool ch_sched_finish_stop(ch_stop *s, ch_buf *out) {
     size_t n = s->n_held;
     s->n_held = 0;
     return s->found >= 0 || !n || ch_buf_append(out, s->held, n);

@@ -7,8 +7,7 @@
 
 // ---- failing, memory, budget ----------------------------------------------------------------------------------------------
 
-void ch_jj_fail(jj_ctx *x, int code, const char *fmt, ...)
-{
+void ch_jj_fail(jj_ctx *x, int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     char msg[sizeof x->err.msg];
@@ -27,15 +26,13 @@ void ch_jj_fail(jj_ctx *x, int code, const char *fmt, ...)
     longjmp(x->fail, 1);
 }
 
-void ch_jj_raise(jj_ctx *x, const jj_str *msg)
-{
+void ch_jj_raise(jj_ctx *x, const jj_str *msg) {
     size_t n = msg->n < 2 * sizeof x->err.msg ? msg->n : 2 * sizeof x->err.msg; // more than fits: the end shows the cut
     ch_error_set(&x->err, CH_EFORMAT, "%.*s", (int)n, msg->p);
     longjmp(x->fail, 1);
 }
 
-void *ch_jj_alloc(jj_ctx *x, size_t n, size_t size)
-{
+void *ch_jj_alloc(jj_ctx *x, size_t n, size_t size) {
     size_t bytes;
     if (!ch_mul_size(n, size, &bytes) || bytes > x->max_memory - ch_arena_bytes(x->arena))
         ch_jj_fail(x, CH_ELIMIT, "template needs more than %zu bytes of memory", x->max_memory);
@@ -45,15 +42,13 @@ void *ch_jj_alloc(jj_ctx *x, size_t n, size_t size)
     return p;
 }
 
-void ch_jj_charge(jj_ctx *x, uint64_t steps)
-{
+void ch_jj_charge(jj_ctx *x, uint64_t steps) {
     if (steps > x->steps)
         ch_jj_fail(x, CH_ELIMIT, "it takes more steps than the limit");
     x->steps -= steps;
 }
 
-void ch_jj_enter(jj_ctx *x)
-{
+void ch_jj_enter(jj_ctx *x) {
     if (x->depth >= x->max_depth)
         ch_jj_fail(x, CH_ELIMIT, "nested deeper than %d levels", x->max_depth);
     x->depth++;
@@ -61,8 +56,7 @@ void ch_jj_enter(jj_ctx *x)
 
 // ---- variables ------------------------------------------------------------------------------------------------------------
 
-jj_val ch_jj_lookup(jj_ctx *x, jj_scope *s, int32_t sym)
-{
+jj_val ch_jj_lookup(jj_ctx *x, jj_scope *s, int32_t sym) {
     for (; s; s = s->up)
         for (size_t i = 0; i < s->n; i++)
             if (s->var[i].sym == sym)
@@ -72,8 +66,7 @@ jj_val ch_jj_lookup(jj_ctx *x, jj_scope *s, int32_t sym)
     return x->root[sym];
 }
 
-void ch_jj_assign(jj_ctx *x, jj_scope *s, int32_t sym, jj_val v)
-{
+void ch_jj_assign(jj_ctx *x, jj_scope *s, int32_t sym, jj_val v) {
     if (!s) {
         x->root[sym] = v;
         return;
@@ -94,8 +87,7 @@ void ch_jj_assign(jj_ctx *x, jj_scope *s, int32_t sym, jj_val v)
     s->var[s->n++] = (jj_bind){sym, v};
 }
 
-void ch_jj_assign_target(jj_ctx *x, jj_scope *s, const jj_node *target, jj_val v)
-{
+void ch_jj_assign_target(jj_ctx *x, jj_scope *s, const jj_node *target, jj_val v) {
     if (target->kind == JJ_E_NAME) {
         ch_jj_assign(x, s, target->sym, v);
         return;
@@ -121,16 +113,14 @@ typedef struct arg_room {
     jj_kw kw[JJ_MAX_ARGS];
 } arg_room;
 
-static const jj_str *kw_name(jj_ctx *x, jj_val v)
-{
+static const jj_str *kw_name(jj_ctx *x, jj_val v) {
     if (v.type != JJ_STR)
         ch_jj_fail(x, CH_EFORMAT, "keywords must be strings, found %s", ch_jj_type_name(v));
     return v.u.s;
 }
 
 // Values of a call's arguments; *a points into room or, when there are many, into the arena.
-static void eval_args(jj_ctx *x, const jj_call *c, jj_scope *s, const jj_kw *extra, arg_room *room, jj_args *a)
-{
+static void eval_args(jj_ctx *x, const jj_call *c, jj_scope *s, const jj_kw *extra, arg_room *room, jj_args *a) {
     memset(a, 0, sizeof *a);
     if (!c && !extra)
         return;
@@ -160,8 +150,7 @@ static void eval_args(jj_ctx *x, const jj_call *c, jj_scope *s, const jj_kw *ext
 }
 
 // Position of name in a list of words, -1: not there.
-static int param_index(const char *params, const jj_str *name)
-{
+static int param_index(const char *params, const jj_str *name) {
     int k = 0;
     for (const char *p = params; *p; k++) {
         size_t n = strcspn(p, " ");
@@ -172,8 +161,7 @@ static int param_index(const char *params, const jj_str *name)
     return -1;
 }
 
-jj_val ch_jj_call_def(jj_ctx *x, const jj_def *d, jj_val self, const jj_args *a)
-{
+jj_val ch_jj_call_def(jj_ctx *x, const jj_def *d, jj_val self, const jj_args *a) {
     static const jj_args none;
     if (!a)
         a = &none;
@@ -207,16 +195,14 @@ jj_val ch_jj_call_def(jj_ctx *x, const jj_def *d, jj_val self, const jj_args *a)
 
 // ---- macros ---------------------------------------------------------------------------------------------------------------
 
-static bool is_param(const jj_node *n, const jj_str *name)
-{
+static bool is_param(const jj_node *n, const jj_str *name) {
     for (size_t i = 0; i < n->list.n; i++)
         if (ch_jj_str_eq(n->list.at[i]->val.u.s, name))
             return true;
     return false;
 }
 
-static const jj_kw *find_kw(const jj_args *a, const jj_str *name)
-{
+static const jj_kw *find_kw(const jj_args *a, const jj_str *name) {
     for (size_t i = 0; i < a->n_kw; i++)
         if (ch_jj_str_eq(a->kw[i].name, name))
             return &a->kw[i];
@@ -224,8 +210,7 @@ static const jj_kw *find_kw(const jj_args *a, const jj_str *name)
 }
 
 // Arguments beyond the parameters go to varargs, kwargs and caller where the macro names these; else they are errors.
-static void bind_rest(jj_ctx *x, const jj_node *n, const jj_args *a, jj_scope *s)
-{
+static void bind_rest(jj_ctx *x, const jj_node *n, const jj_args *a, jj_scope *s) {
     int name_n = (int)(n->val.u.s->n < 60 ? n->val.u.s->n : 60);
     const char *name = n->val.u.s->p;
     if (n->uses & JJ_USES_VARARGS) {
@@ -256,8 +241,7 @@ static void bind_rest(jj_ctx *x, const jj_node *n, const jj_args *a, jj_scope *s
         ch_jj_assign(x, s, JJ_SYM_KWARGS, (jj_val){.type = JJ_DICT, .u.d = rest});
 }
 
-jj_val ch_jj_call_macro(jj_ctx *x, const jj_macro *m, const jj_args *a)
-{
+jj_val ch_jj_call_macro(jj_ctx *x, const jj_macro *m, const jj_args *a) {
     const jj_node *n = m->node;
     jj_scope *s = ch_jj_alloc(x, 1, sizeof *s);
     s->up = m->scope;
@@ -287,8 +271,7 @@ jj_val ch_jj_call_macro(jj_ctx *x, const jj_macro *m, const jj_args *a)
     return ch_jj_of_str(ch_jj_buf_str(x, &out));
 }
 
-jj_val ch_jj_call(jj_ctx *x, jj_val f, const jj_args *a)
-{
+jj_val ch_jj_call(jj_ctx *x, jj_val f, const jj_args *a) {
     if (f.type == JJ_MACRO)
         return ch_jj_call_macro(x, f.u.m, a);
     if (f.type == JJ_FUNC)
@@ -300,8 +283,7 @@ jj_val ch_jj_call(jj_ctx *x, jj_val f, const jj_args *a)
     ch_jj_fail(x, CH_EFORMAT, "'%s' object is not callable", ch_jj_type_name(f));
 }
 
-jj_val ch_jj_call_node(jj_ctx *x, const jj_node *n, jj_scope *s, const jj_kw *extra)
-{
+jj_val ch_jj_call_node(jj_ctx *x, const jj_node *n, jj_scope *s, const jj_kw *extra) {
     arg_room room;
     jj_args a;
     jj_val f = ch_jj_eval(x, n->a, s);
@@ -313,8 +295,7 @@ jj_val ch_jj_call_node(jj_ctx *x, const jj_node *n, jj_scope *s, const jj_kw *ex
 // ---- expressions ----------------------------------------------------------------------------------------------------------
 
 // self: the value filtered by the innermost filter of a block's chain, ABSENT elsewhere.
-jj_val ch_jj_eval_filter(jj_ctx *x, const jj_node *n, jj_val self, jj_scope *s)
-{
+jj_val ch_jj_eval_filter(jj_ctx *x, const jj_node *n, jj_val self, jj_scope *s) {
     arg_room room;
     jj_args a;
     ch_jj_enter(x);
@@ -330,8 +311,7 @@ jj_val ch_jj_eval_filter(jj_ctx *x, const jj_node *n, jj_val self, jj_scope *s)
     return v;
 }
 
-static jj_val eval_test(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_test(jj_ctx *x, const jj_node *n, jj_scope *s) {
     arg_room room;
     jj_args a;
     jj_val v = ch_jj_eval(x, n->a, s);
@@ -341,16 +321,14 @@ static jj_val eval_test(jj_ctx *x, const jj_node *n, jj_scope *s)
     return ch_jj_call_def(x, n->def, v, &a);
 }
 
-static jj_val eval_items(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_items(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_seq *q = ch_jj_seq(x, n->kind == JJ_E_LIST ? JJ_LIST : JJ_TUPLE, n->list.n);
     for (size_t i = 0; i < n->list.n; i++)
         ch_jj_seq_add(x, q, ch_jj_eval(x, n->list.at[i], s));
     return ch_jj_of_seq(q);
 }
 
-static jj_val eval_dict(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_dict(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_dict *d = ch_jj_dict(x);
     for (size_t i = 0; i < n->list.n; i += 2) {
         jj_val k = ch_jj_eval(x, n->list.at[i], s);
@@ -359,8 +337,7 @@ static jj_val eval_dict(jj_ctx *x, const jj_node *n, jj_scope *s)
     return (jj_val){.type = JJ_DICT, .u.d = d};
 }
 
-static jj_val eval_item(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_item(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_val obj = ch_jj_eval(x, n->a, s);
     const jj_node *k = n->b;
     if (k->kind != JJ_E_SLICE)
@@ -369,8 +346,7 @@ static jj_val eval_item(jj_ctx *x, const jj_node *n, jj_scope *s)
     return ch_jj_slice(x, obj, start, stop, k->c ? ch_jj_eval(x, k->c, s) : ch_jj_none());
 }
 
-static jj_val eval_logic(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_logic(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_val v = ch_jj_none();
     for (size_t i = 0; i < n->list.n; i++) {
         v = ch_jj_eval(x, n->list.at[i], s);
@@ -380,8 +356,7 @@ static jj_val eval_logic(jj_ctx *x, const jj_node *n, jj_scope *s)
     return v;
 }
 
-static jj_val eval_compare(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_compare(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_val left = ch_jj_eval(x, n->list.at[0], s);
     for (size_t i = 1; i < n->list.n; i++) {
         jj_val right = ch_jj_eval(x, n->list.at[i], s);
@@ -393,8 +368,7 @@ static jj_val eval_compare(jj_ctx *x, const jj_node *n, jj_scope *s)
     return ch_jj_bool(true);
 }
 
-static jj_val eval_math(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_math(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_val v = ch_jj_eval(x, n->list.at[0], s);
     for (size_t i = 1; i < n->list.n; i++) {
         jj_val right = ch_jj_eval(x, n->list.at[i], s);
@@ -405,8 +379,7 @@ static jj_val eval_math(jj_ctx *x, const jj_node *n, jj_scope *s)
     return v;
 }
 
-static jj_val eval_concat(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_concat(jj_ctx *x, const jj_node *n, jj_scope *s) {
     const jj_str *r = ch_jj_str(x, "", 0, false);
     for (size_t i = 0; i < n->list.n; i++)
         r = ch_jj_concat(x, r, ch_jj_to_str(x, ch_jj_eval(x, n->list.at[i], s)));
@@ -418,8 +391,7 @@ static jj_val eval_concat(jj_ctx *x, const jj_node *n, jj_scope *s)
     return ch_jj_of_str(plain);
 }
 
-static jj_val eval_sign(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_sign(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_val v = ch_jj_eval(x, n->a, s);
     if (v.type == JJ_UNDEF)
         ch_jj_fail_undef(x, v);
@@ -430,8 +402,7 @@ static jj_val eval_sign(jj_ctx *x, const jj_node *n, jj_scope *s)
     return v.type == JJ_FLOAT ? ch_jj_float(-v.u.f) : ch_jj_math(x, JJ_OP_SUB, ch_jj_int(0), v);
 }
 
-static jj_val eval_node(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val eval_node(jj_ctx *x, const jj_node *n, jj_scope *s) {
     switch (n->kind) {
     case JJ_E_CONST: return n->val;
     case JJ_E_NAME: return ch_jj_lookup(x, s, n->sym);
@@ -460,8 +431,7 @@ static jj_val eval_node(jj_ctx *x, const jj_node *n, jj_scope *s)
     }
 }
 
-jj_val ch_jj_eval(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+jj_val ch_jj_eval(jj_ctx *x, const jj_node *n, jj_scope *s) {
     ch_jj_charge(x, 1);
     while (n->kind == JJ_E_COND) { // a long `a if b else c if d else ...` does not nest
         if (ch_jj_truth(x, ch_jj_eval(x, n->a, s))) {

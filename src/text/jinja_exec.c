@@ -3,13 +3,11 @@
 
 #include "text/jinja.h"
 
-static void print_value(jj_ctx *x, jj_buf *out, jj_val v)
-{
+static void print_value(jj_ctx *x, jj_buf *out, jj_val v) {
     ch_jj_buf_add_str(x, out, ch_jj_to_str(x, v));
 }
 
-static int exec_if(jj_ctx *x, const jj_node *n, jj_scope *s, jj_buf *out)
-{
+static int exec_if(jj_ctx *x, const jj_node *n, jj_scope *s, jj_buf *out) {
     for (size_t i = 0; i < n->list.n; i++)
         if (ch_jj_truth(x, ch_jj_eval(x, n->list.at[i], s)))
             return ch_jj_exec(x, &n->bodies[i], s, out);
@@ -21,8 +19,7 @@ static int exec_if(jj_ctx *x, const jj_node *n, jj_scope *s, jj_buf *out)
 // ---- loops ----------------------------------------------------------------------------------------------------------------
 
 // Next element that passes the loop's filter.
-static bool take(jj_ctx *x, jj_loop *l, jj_val *v)
-{
+static bool take(jj_ctx *x, jj_loop *l, jj_val *v) {
     while (l->pos < l->src->n) {
         *v = l->src->item[l->pos++];
         ch_jj_charge(x, 1);
@@ -36,8 +33,7 @@ static bool take(jj_ctx *x, jj_loop *l, jj_val *v)
     return false;
 }
 
-static bool peek(jj_ctx *x, jj_loop *l)
-{
+static bool peek(jj_ctx *x, jj_loop *l) {
     if (!l->peeked) {
         l->has_next = take(x, l, &l->next);
         l->peeked = true;
@@ -46,8 +42,7 @@ static bool peek(jj_ctx *x, jj_loop *l)
 }
 
 // Elements in all; a filtered loop is looked through to its end for this.
-static int64_t loop_length(jj_ctx *x, jj_loop *l)
-{
+static int64_t loop_length(jj_ctx *x, jj_loop *l) {
     if (l->filter) {
         bool next = peek(x, l);
         size_t taken = l->index0 + 1 + next;
@@ -64,8 +59,7 @@ static int64_t loop_length(jj_ctx *x, jj_loop *l)
     return (int64_t)l->src->n;
 }
 
-jj_val ch_jj_loop_attr(jj_ctx *x, jj_loop *l, const jj_str *name)
-{
+jj_val ch_jj_loop_attr(jj_ctx *x, jj_loop *l, const jj_str *name) {
     int64_t i = (int64_t)l->index0;
     if (ch_jj_str_is(name, "index0"))
         return ch_jj_int(i);
@@ -93,8 +87,7 @@ jj_val ch_jj_loop_attr(jj_ctx *x, jj_loop *l, const jj_str *name)
 }
 
 // Fresh variables of a block; old: of the loop's last iteration, used again unless a macro refers to it.
-static jj_scope *block_scope(jj_ctx *x, jj_scope *old, jj_scope *up)
-{
+static jj_scope *block_scope(jj_ctx *x, jj_scope *old, jj_scope *up) {
     if (old && !old->captured) {
         old->n = 0;
         return old;
@@ -104,8 +97,7 @@ static jj_scope *block_scope(jj_ctx *x, jj_scope *old, jj_scope *up)
     return s;
 }
 
-static int run_loop(jj_ctx *x, const jj_node *n, jj_val over, int depth0, jj_scope *outer, jj_buf *out)
-{
+static int run_loop(jj_ctx *x, const jj_node *n, jj_val over, int depth0, jj_scope *outer, jj_buf *out) {
     jj_loop *l = ch_jj_alloc(x, 1, sizeof *l);
     l->src = ch_jj_iterate(x, over);
     l->node = n;
@@ -140,8 +132,7 @@ static int run_loop(jj_ctx *x, const jj_node *n, jj_val over, int depth0, jj_sco
     return JJ_GO;
 }
 
-const jj_str *ch_jj_loop_again(jj_ctx *x, const jj_loop *l, jj_val over)
-{
+const jj_str *ch_jj_loop_again(jj_ctx *x, const jj_loop *l, jj_val over) {
     jj_buf b = {0};
     if (!l->node->uses)
         ch_jj_fail(x, CH_EFORMAT, "The loop must have the 'recursive' marker to be called recursively.");
@@ -151,8 +142,7 @@ const jj_str *ch_jj_loop_again(jj_ctx *x, const jj_loop *l, jj_val over)
 
 // ---- other statements -----------------------------------------------------------------------------------------------------
 
-static jj_val make_macro(jj_ctx *x, const jj_node *n, jj_scope *s)
-{
+static jj_val make_macro(jj_ctx *x, const jj_node *n, jj_scope *s) {
     jj_macro *m = ch_jj_alloc(x, 1, sizeof *m);
     m->node = n;
     m->scope = s;
@@ -162,16 +152,14 @@ static jj_val make_macro(jj_ctx *x, const jj_node *n, jj_scope *s)
 }
 
 // Text of a body with variables of its own.
-static const jj_str *body_text(jj_ctx *x, const jj_list *body, jj_scope *up)
-{
+static const jj_str *body_text(jj_ctx *x, const jj_list *body, jj_scope *up) {
     jj_scope *s = block_scope(x, NULL, up);
     jj_buf b = {0};
     ch_jj_exec(x, body, s, &b);
     return ch_jj_buf_str(x, &b);
 }
 
-static int exec_node(jj_ctx *x, const jj_node *n, jj_scope *s, jj_buf *out)
-{
+static int exec_node(jj_ctx *x, const jj_node *n, jj_scope *s, jj_buf *out) {
     jj_val v;
     switch (n->kind) {
     case JJ_S_DATA: ch_jj_buf_add(x, out, n->val.u.s->p, n->val.u.s->n, true); return JJ_GO;
@@ -205,8 +193,7 @@ static int exec_node(jj_ctx *x, const jj_node *n, jj_scope *s, jj_buf *out)
     }
 }
 
-int ch_jj_exec(jj_ctx *x, const jj_list *body, jj_scope *s, jj_buf *out)
-{
+int ch_jj_exec(jj_ctx *x, const jj_list *body, jj_scope *s, jj_buf *out) {
     int r = JJ_GO;
     ch_jj_enter(x);
     for (size_t i = 0; r == JJ_GO && i < body->n; i++) {

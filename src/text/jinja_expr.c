@@ -7,8 +7,7 @@
 static jj_node *parse_or(jj_parser *p);
 static jj_node *parse_unary(jj_parser *p, bool with_filter);
 
-jj_node *ch_jj_parse_expr(jj_parser *p, bool with_cond)
-{
+jj_node *ch_jj_parse_expr(jj_parser *p, bool with_cond) {
     ch_jj_enter(p->x);
     jj_node *e = parse_or(p);
     jj_node *first = e, **hole = &first;
@@ -31,8 +30,7 @@ jj_node *ch_jj_parse_expr(jj_parser *p, bool with_cond)
 static jj_node *parse_not(jj_parser *p);
 
 // Operands of `or` / `and`, joined in one node.
-static jj_node *parse_logic(jj_parser *p, const char *word, int kind, jj_node *(*operand)(jj_parser *))
-{
+static jj_node *parse_logic(jj_parser *p, const char *word, int kind, jj_node *(*operand)(jj_parser *)) {
     jj_node *left = operand(p);
     if (!ch_jj_at_name(p, word))
         return left;
@@ -43,18 +41,15 @@ static jj_node *parse_logic(jj_parser *p, const char *word, int kind, jj_node *(
     return n;
 }
 
-static jj_node *parse_and(jj_parser *p)
-{
+static jj_node *parse_and(jj_parser *p) {
     return parse_logic(p, "and", JJ_E_AND, parse_not);
 }
 
-static jj_node *parse_or(jj_parser *p)
-{
+static jj_node *parse_or(jj_parser *p) {
     return parse_logic(p, "or", JJ_E_OR, parse_and);
 }
 
-static void add_operand(jj_parser *p, jj_node **left, int kind, int op, jj_node *right)
-{
+static void add_operand(jj_parser *p, jj_node **left, int kind, int op, jj_node *right) {
     jj_node *n = *left;
     if (n->kind != kind || n->c != n) { // c == itself marks a chain that is still being read
         n = ch_jj_node(p, kind);
@@ -73,23 +68,20 @@ static void add_operand(jj_parser *p, jj_node **left, int kind, int op, jj_node 
     ch_jj_list_add(p->x, &n->list, right);
 }
 
-static jj_node *close_chain(jj_node *n)
-{
+static jj_node *close_chain(jj_node *n) {
     if (n->c == n)
         n->c = NULL;
     return n;
 }
 
-static jj_node *parse_pow(jj_parser *p)
-{
+static jj_node *parse_pow(jj_parser *p) {
     jj_node *left = parse_unary(p, true);
     while (ch_jj_skip_op(p, "**"))
         add_operand(p, &left, JJ_E_MATH, JJ_OP_POW, parse_unary(p, true));
     return close_chain(left);
 }
 
-static jj_node *parse_product(jj_parser *p)
-{
+static jj_node *parse_product(jj_parser *p) {
     static const struct {
         const char *z;
         int op;
@@ -106,8 +98,7 @@ static jj_node *parse_product(jj_parser *p)
     return close_chain(left);
 }
 
-static jj_node *parse_concat(jj_parser *p)
-{
+static jj_node *parse_concat(jj_parser *p) {
     jj_node *left = parse_product(p);
     if (!ch_jj_at_op(p, "~"))
         return left;
@@ -118,8 +109,7 @@ static jj_node *parse_concat(jj_parser *p)
     return n;
 }
 
-static jj_node *parse_sum(jj_parser *p)
-{
+static jj_node *parse_sum(jj_parser *p) {
     jj_node *left = parse_concat(p);
     for (;;) {
         if (ch_jj_skip_op(p, "+"))
@@ -131,8 +121,7 @@ static jj_node *parse_sum(jj_parser *p)
     }
 }
 
-static jj_node *parse_compare(jj_parser *p)
-{
+static jj_node *parse_compare(jj_parser *p) {
     static const struct {
         const char *z;
         int op;
@@ -159,8 +148,7 @@ static jj_node *parse_compare(jj_parser *p)
     }
 }
 
-static jj_node *parse_not(jj_parser *p)
-{
+static jj_node *parse_not(jj_parser *p) {
     bool odd = false, any = false;
     jj_node *n = ch_jj_node(p, JJ_E_NOT);
     while (ch_jj_skip_name(p, "not")) {
@@ -180,16 +168,14 @@ static jj_node *parse_not(jj_parser *p)
 
 // ---- primaries ------------------------------------------------------------------------------------------------------------
 
-static bool at_tuple_end(jj_parser *p, const char *end_name)
-{
+static bool at_tuple_end(jj_parser *p, const char *end_name) {
     return p->tok.type == JJ_T_VAR_END || p->tok.type == JJ_T_BLOCK_END || p->tok.type == JJ_T_EOF || ch_jj_at_op(p, ")") ||
            (end_name && ch_jj_at_name(p, end_name));
 }
 
 static jj_node *parse_primary(jj_parser *p);
 
-jj_node *ch_jj_parse_tuple(jj_parser *p, int mode, const char *end_name)
-{
+jj_node *ch_jj_parse_tuple(jj_parser *p, int mode, const char *end_name) {
     jj_node *t = ch_jj_node(p, JJ_E_TUPLE);
     bool comma = false;
     ch_jj_enter(p->x);
@@ -211,8 +197,7 @@ jj_node *ch_jj_parse_tuple(jj_parser *p, int mode, const char *end_name)
     return t;
 }
 
-static jj_node *parse_name(jj_parser *p)
-{
+static jj_node *parse_name(jj_parser *p) {
     static const struct {
         const char *z;
         int type;
@@ -235,8 +220,7 @@ static jj_node *parse_name(jj_parser *p)
     return n;
 }
 
-static jj_node *parse_strings(jj_parser *p)
-{
+static jj_node *parse_strings(jj_parser *p) {
     jj_node *n = ch_jj_node(p, JJ_E_CONST);
     const jj_str *s = ch_jj_token_str(p);
     ch_jj_advance(p);
@@ -253,8 +237,7 @@ static jj_node *parse_strings(jj_parser *p)
 }
 
 // Elements up to the closing bracket; dict: key, value, key, value.
-static jj_node *parse_items(jj_parser *p, int kind, const char *close)
-{
+static jj_node *parse_items(jj_parser *p, int kind, const char *close) {
     jj_node *n = ch_jj_node(p, kind);
     ch_jj_advance(p);
     while (!ch_jj_at_op(p, close)) {
@@ -272,8 +255,7 @@ static jj_node *parse_items(jj_parser *p, int kind, const char *close)
     return n;
 }
 
-static jj_node *parse_primary(jj_parser *p)
-{
+static jj_node *parse_primary(jj_parser *p) {
     jj_node *n;
     ch_jj_enter(p->x);
     if (p->tok.type == JJ_T_NAME) {
@@ -299,8 +281,7 @@ static jj_node *parse_primary(jj_parser *p)
 }
 
 // One element between the brackets of a subscript: an expression or a slice.
-static jj_node *parse_subscript(jj_parser *p)
-{
+static jj_node *parse_subscript(jj_parser *p) {
     jj_node *s = ch_jj_node(p, JJ_E_SLICE);
     if (!ch_jj_at_op(p, ":")) {
         s->a = ch_jj_parse_expr(p, true);
@@ -315,8 +296,7 @@ static jj_node *parse_subscript(jj_parser *p)
     return s;
 }
 
-static jj_node *parse_member(jj_parser *p, jj_node *of)
-{
+static jj_node *parse_member(jj_parser *p, jj_node *of) {
     jj_node *n = ch_jj_node(p, JJ_E_ITEM);
     n->a = of;
     if (ch_jj_skip_op(p, ".")) {
@@ -346,8 +326,7 @@ static jj_node *parse_member(jj_parser *p, jj_node *of)
     return n;
 }
 
-static jj_call *parse_args(jj_parser *p)
-{
+static jj_call *parse_args(jj_parser *p) {
     jj_call *c = ch_jj_alloc(p->x, 1, sizeof *c);
     ch_jj_expect_op(p, "(");
     for (bool first = true; !ch_jj_at_op(p, ")"); first = false) {
@@ -377,16 +356,14 @@ static jj_call *parse_args(jj_parser *p)
     return c;
 }
 
-static jj_node *parse_call(jj_parser *p, jj_node *of)
-{
+static jj_node *parse_call(jj_parser *p, jj_node *of) {
     jj_node *n = ch_jj_node(p, JJ_E_CALL);
     n->a = of;
     n->call = parse_args(p);
     return n;
 }
 
-static jj_node *parse_postfix(jj_parser *p, jj_node *n)
-{
+static jj_node *parse_postfix(jj_parser *p, jj_node *n) {
     for (;;) {
         if (ch_jj_at_op(p, ".") || ch_jj_at_op(p, "["))
             n = parse_member(p, n);
@@ -397,8 +374,7 @@ static jj_node *parse_postfix(jj_parser *p, jj_node *n)
     }
 }
 
-jj_node *ch_jj_parse_filters(jj_parser *p, jj_node *n, bool inline_start)
-{
+jj_node *ch_jj_parse_filters(jj_parser *p, jj_node *n, bool inline_start) {
     while (inline_start || ch_jj_at_op(p, "|")) {
         if (!inline_start)
             ch_jj_advance(p);
@@ -417,8 +393,7 @@ jj_node *ch_jj_parse_filters(jj_parser *p, jj_node *n, bool inline_start)
     return n;
 }
 
-static jj_node *parse_test(jj_parser *p, jj_node *of)
-{
+static jj_node *parse_test(jj_parser *p, jj_node *of) {
     ch_jj_advance(p); // "is"
     bool negated = ch_jj_skip_name(p, "not");
     if (p->tok.type != JJ_T_NAME)
@@ -445,8 +420,7 @@ static jj_node *parse_test(jj_parser *p, jj_node *of)
     return no;
 }
 
-static jj_node *parse_unary(jj_parser *p, bool with_filter)
-{
+static jj_node *parse_unary(jj_parser *p, bool with_filter) {
     jj_node *n;
     if (ch_jj_at_op(p, "-") || ch_jj_at_op(p, "+")) {
         n = ch_jj_node(p, ch_jj_at_op(p, "-") ? JJ_E_NEG : JJ_E_POS);

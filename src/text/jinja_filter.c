@@ -6,29 +6,24 @@
 
 #include "text/jinja.h"
 
-static jj_val text_of(const jj_in *in, int mode)
-{
+static jj_val text_of(const jj_in *in, int mode) {
     return ch_jj_of_str(ch_jj_case(in->x, ch_jj_to_str(in->x, in->self), mode));
 }
 
-static jj_val f_upper(const jj_in *in)
-{
+static jj_val f_upper(const jj_in *in) {
     return text_of(in, JJ_UPPER);
 }
 
-static jj_val f_lower(const jj_in *in)
-{
+static jj_val f_lower(const jj_in *in) {
     return text_of(in, JJ_LOWER);
 }
 
-static jj_val f_capitalize(const jj_in *in)
-{
+static jj_val f_capitalize(const jj_in *in) {
     return text_of(in, JJ_CAPITALIZE);
 }
 
 // Upper case after white space, '-' and opening brackets only: not the rule of the method title().
-static jj_val f_title(const jj_in *in)
-{
+static jj_val f_title(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *s = ch_jj_to_str(x, in->self);
     jj_buf b = {0};
@@ -50,39 +45,33 @@ static jj_val f_title(const jj_in *in)
     return ch_jj_of_str(ch_jj_buf_str(x, &b));
 }
 
-static jj_val f_trim(const jj_in *in)
-{
+static jj_val f_trim(const jj_in *in) {
     const jj_str *chars = ch_jj_given(in->arg[0]) ? ch_jj_arg_str(in->x, in->arg[0], "trim: chars") : NULL;
     return ch_jj_of_str(ch_jj_strip(in->x, ch_jj_to_str(in->x, in->self), chars, JJ_LEFT | JJ_RIGHT));
 }
 
-static jj_val f_string(const jj_in *in)
-{
+static jj_val f_string(const jj_in *in) {
     return ch_jj_of_str(ch_jj_to_str(in->x, in->self));
 }
 
-static jj_val f_safe(const jj_in *in)
-{
+static jj_val f_safe(const jj_in *in) {
     jj_str *r = ch_jj_alloc(in->x, 1, sizeof *r);
     *r = *ch_jj_to_str(in->x, in->self);
     r->markup = true;
     return ch_jj_of_str(r);
 }
 
-static jj_val f_escape(const jj_in *in)
-{
+static jj_val f_escape(const jj_in *in) {
     return ch_jj_of_str(ch_jj_escape(in->x, ch_jj_to_str(in->x, in->self)));
 }
 
-static jj_val f_forceescape(const jj_in *in)
-{
+static jj_val f_forceescape(const jj_in *in) {
     jj_str plain = *ch_jj_to_str(in->x, in->self);
     plain.markup = false;
     return ch_jj_of_str(ch_jj_escape(in->x, &plain));
 }
 
-static jj_val f_replace(const jj_in *in)
-{
+static jj_val f_replace(const jj_in *in) {
     jj_ctx *x = in->x;
     jj_str *r = ch_jj_alloc(x, 1, sizeof *r);
     int64_t count = ch_jj_given(in->arg[2]) ? ch_jj_arg_int(x, in->arg[2], "replace: count", -1) : -1;
@@ -91,16 +80,14 @@ static jj_val f_replace(const jj_in *in)
     return ch_jj_of_str(r);
 }
 
-static jj_val f_default(const jj_in *in)
-{
+static jj_val f_default(const jj_in *in) {
     bool use = in->self.type == JJ_UNDEF || (ch_jj_arg_bool(in->x, in->arg[1], false) && !ch_jj_truth(in->x, in->self));
     if (!use)
         return in->self;
     return in->arg[0].type == JJ_ABSENT ? ch_jj_of_str(ch_jj_str(in->x, "", 0, true)) : in->arg[0];
 }
 
-static jj_val f_indent(const jj_in *in)
-{
+static jj_val f_indent(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *s = ch_jj_arg_str(x, in->self, "indent: value");
     const jj_str *by = in->arg[0].type == JJ_STR ? in->arg[0].u.s
@@ -123,8 +110,7 @@ static jj_val f_indent(const jj_in *in)
     return ch_jj_of_str(ch_jj_buf_str(x, &b));
 }
 
-static jj_val f_center(const jj_in *in)
-{
+static jj_val f_center(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *s = ch_jj_to_str(x, in->self);
     int64_t width = ch_jj_arg_int(x, in->arg[0], "center: width", 80), n = (int64_t)ch_jj_n_chars(x, s);
@@ -134,8 +120,7 @@ static jj_val f_center(const jj_in *in)
     return ch_jj_of_str(ch_jj_pad(x, s, left, pad - left, NULL));
 }
 
-static jj_val f_truncate(const jj_in *in)
-{
+static jj_val f_truncate(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *s = ch_jj_arg_str(x, in->self, "truncate: value");
     int64_t length = ch_jj_arg_int(x, in->arg[0], "truncate: length", 255);
@@ -156,8 +141,7 @@ static jj_val f_truncate(const jj_in *in)
     return ch_jj_of_str(ch_jj_concat(x, r, end));
 }
 
-static jj_val f_wordcount(const jj_in *in)
-{
+static jj_val f_wordcount(const jj_in *in) {
     const jj_str *s = ch_jj_to_str(in->x, in->self);
     int64_t n = 0;
     bool inside = false;
@@ -173,8 +157,7 @@ static jj_val f_wordcount(const jj_in *in)
     return ch_jj_int(n);
 }
 
-static void quote_url(jj_ctx *x, jj_buf *b, jj_val v, bool query)
-{
+static void quote_url(jj_ctx *x, jj_buf *b, jj_val v, bool query) {
     const jj_str *s = ch_jj_to_str(x, v);
     for (size_t i = 0; i < s->n; i++) {
         unsigned char c = (unsigned char)s->p[i];
@@ -190,8 +173,7 @@ static void quote_url(jj_ctx *x, jj_buf *b, jj_val v, bool query)
     }
 }
 
-static jj_val f_urlencode(const jj_in *in)
-{
+static jj_val f_urlencode(const jj_in *in) {
     jj_ctx *x = in->x;
     jj_buf b = {0};
     if (in->self.type != JJ_DICT && in->self.type != JJ_SEQ) {
@@ -212,8 +194,7 @@ static jj_val f_urlencode(const jj_in *in)
     return ch_jj_of_str(ch_jj_buf_str(x, &b));
 }
 
-static jj_val f_format(const jj_in *in)
-{
+static jj_val f_format(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_args *a = in->raw;
     if (a->n && a->n_kw)
@@ -234,8 +215,7 @@ static jj_val f_format(const jj_in *in)
 // ---- numbers --------------------------------------------------------------------------------------------------------------
 
 // Text without surrounding white space and single underscores between digits, in out; false: too long for a number.
-static bool number_text(jj_ctx *x, const jj_str *s, char *out, size_t cap)
-{
+static bool number_text(jj_ctx *x, const jj_str *s, char *out, size_t cap) {
     s = ch_jj_strip(x, s, NULL, JJ_LEFT | JJ_RIGHT);
     size_t n = 0;
     if (s->n >= cap || memchr(s->p, 0, s->n))
@@ -250,8 +230,7 @@ static bool number_text(jj_ctx *x, const jj_str *s, char *out, size_t cap)
     return n > 0;
 }
 
-static bool parse_int(jj_ctx *x, const jj_str *s, int64_t base, int64_t *out)
-{
+static bool parse_int(jj_ctx *x, const jj_str *s, int64_t base, int64_t *out) {
     char z[256], *end;
     if (!number_text(x, s, z, sizeof z))
         return false;
@@ -277,8 +256,7 @@ static bool parse_int(jj_ctx *x, const jj_str *s, int64_t base, int64_t *out)
     return true;
 }
 
-static bool parse_float(jj_ctx *x, const jj_str *s, double *out)
-{
+static bool parse_float(jj_ctx *x, const jj_str *s, double *out) {
     char z[512], *end;
     if (!number_text(x, s, z, sizeof z) || strpbrk(z, "xXpP(_"))
         return false; // what strtod takes and Python does not
@@ -286,8 +264,7 @@ static bool parse_float(jj_ctx *x, const jj_str *s, double *out)
     return *end == 0;
 }
 
-static bool to_float(jj_ctx *x, jj_val v, double *f)
-{
+static bool to_float(jj_ctx *x, jj_val v, double *f) {
     if (v.type == JJ_UNDEF)
         ch_jj_fail_undef(x, v);
     if (v.type == JJ_STR)
@@ -298,16 +275,14 @@ static bool to_float(jj_ctx *x, jj_val v, double *f)
     return true;
 }
 
-static jj_val f_float(const jj_in *in)
-{
+static jj_val f_float(const jj_in *in) {
     double f;
     if (to_float(in->x, in->self, &f))
         return ch_jj_float(f);
     return in->arg[0].type == JJ_ABSENT ? ch_jj_float(0) : in->arg[0];
 }
 
-static jj_val f_int(const jj_in *in)
-{
+static jj_val f_int(const jj_in *in) {
     jj_ctx *x = in->x;
     int64_t i, base = ch_jj_arg_int(x, in->arg[1], "int: base", 10);
     double f;
@@ -323,8 +298,7 @@ static jj_val f_int(const jj_in *in)
     return in->arg[0].type == JJ_ABSENT ? ch_jj_int(0) : in->arg[0];
 }
 
-static jj_val f_abs(const jj_in *in)
-{
+static jj_val f_abs(const jj_in *in) {
     jj_val v = in->self;
     if (v.type == JJ_UNDEF)
         ch_jj_fail_undef(in->x, v);
@@ -337,8 +311,7 @@ static jj_val f_abs(const jj_in *in)
 }
 
 // Half to even on the decimal value, as Python rounds floats: through the exact decimal text.
-static double round_to(double f, int64_t digits)
-{
+static double round_to(double f, int64_t digits) {
     char z[400];
     if (!isfinite(f) || digits > 300)
         return f;
@@ -350,8 +323,7 @@ static double round_to(double f, int64_t digits)
     return isinf(p) ? copysign(0, f) : nearbyint(f / p) * p;
 }
 
-static jj_val f_round(const jj_in *in)
-{
+static jj_val f_round(const jj_in *in) {
     jj_ctx *x = in->x;
     int64_t digits = ch_jj_arg_int(x, in->arg[0], "round: precision", 0);
     const jj_str *how = in->arg[1].type == JJ_ABSENT ? ch_jj_str(x, "common", 6, false)
@@ -375,8 +347,7 @@ static jj_val f_round(const jj_in *in)
     return ch_jj_float((up ? ceil(f * p) : floor(f * p)) / p);
 }
 
-static jj_val f_attr(const jj_in *in)
-{
+static jj_val f_attr(const jj_in *in) {
     return ch_jj_attr(in->x, in->self, ch_jj_arg_str(in->x, in->arg[0], "attr: name"));
 }
 

@@ -5,8 +5,7 @@
 
 // ---- look-up by path ------------------------------------------------------------------------------------------------------
 
-static bool all_digits(const char *p, size_t n, int64_t *i)
-{
+static bool all_digits(const char *p, size_t n, int64_t *i) {
     *i = 0;
     if (n == 0 || n > 15)
         return false;
@@ -18,8 +17,7 @@ static bool all_digits(const char *p, size_t n, int64_t *i)
     return true;
 }
 
-jj_val ch_jj_path(jj_ctx *x, jj_val v, jj_val attribute, jj_val def)
-{
+jj_val ch_jj_path(jj_ctx *x, jj_val v, jj_val attribute, jj_val def) {
     if (!ch_jj_given(attribute))
         return v;
     if (attribute.type != JJ_STR) {
@@ -40,13 +38,11 @@ jj_val ch_jj_path(jj_ctx *x, jj_val v, jj_val attribute, jj_val def)
     return v;
 }
 
-static jj_val fold_case(jj_ctx *x, jj_val v, bool sensitive)
-{
+static jj_val fold_case(jj_ctx *x, jj_val v, bool sensitive) {
     return !sensitive && v.type == JJ_STR ? ch_jj_of_str(ch_jj_case(x, v.u.s, JJ_LOWER)) : v;
 }
 
-static jj_seq *copy_items(jj_ctx *x, jj_val v, int kind)
-{
+static jj_seq *copy_items(jj_ctx *x, jj_val v, int kind) {
     const jj_seq *from = ch_jj_iterate(x, v);
     jj_seq *q = ch_jj_seq(x, kind, from->n);
     for (size_t i = 0; i < from->n; i++)
@@ -56,28 +52,24 @@ static jj_seq *copy_items(jj_ctx *x, jj_val v, int kind)
 
 // ---- one value of many ----------------------------------------------------------------------------------------------------
 
-static jj_val f_length(const jj_in *in)
-{
+static jj_val f_length(const jj_in *in) {
     int64_t n = ch_jj_length(in->x, in->self);
     if (n < 0)
         ch_jj_fail(in->x, CH_EFORMAT, "object of type '%s' has no len()", ch_jj_type_name(in->self));
     return ch_jj_int(n);
 }
 
-static jj_val f_first(const jj_in *in)
-{
+static jj_val f_first(const jj_in *in) {
     const jj_seq *q = ch_jj_iterate(in->x, in->self);
     return q->n ? q->item[0] : ch_jj_undef_hint(in->x, "No first item, sequence was empty.");
 }
 
-static jj_val f_last(const jj_in *in)
-{
+static jj_val f_last(const jj_in *in) {
     const jj_seq *q = ch_jj_iterate(in->x, in->self);
     return q->n ? q->item[q->n - 1] : ch_jj_undef_hint(in->x, "No last item, sequence was empty.");
 }
 
-static jj_val extreme(const jj_in *in, bool max)
-{
+static jj_val extreme(const jj_in *in, bool max) {
     jj_ctx *x = in->x;
     const jj_seq *q = ch_jj_iterate(x, in->self);
     bool sensitive = ch_jj_arg_bool(x, in->arg[0], false);
@@ -94,18 +86,15 @@ static jj_val extreme(const jj_in *in, bool max)
     return best;
 }
 
-static jj_val f_min(const jj_in *in)
-{
+static jj_val f_min(const jj_in *in) {
     return extreme(in, false);
 }
 
-static jj_val f_max(const jj_in *in)
-{
+static jj_val f_max(const jj_in *in) {
     return extreme(in, true);
 }
 
-static jj_val f_sum(const jj_in *in)
-{
+static jj_val f_sum(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_seq *q = ch_jj_iterate(x, in->self);
     jj_val sum = in->arg[1].type == JJ_ABSENT ? ch_jj_int(0) : in->arg[1];
@@ -116,8 +105,7 @@ static jj_val f_sum(const jj_in *in)
     return sum;
 }
 
-static jj_val f_join(const jj_in *in)
-{
+static jj_val f_join(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_seq *q = ch_jj_iterate(x, in->self);
     const jj_str *sep = in->arg[0].type == JJ_ABSENT ? NULL : ch_jj_to_str(x, in->arg[0]);
@@ -132,13 +120,11 @@ static jj_val f_join(const jj_in *in)
 
 // ---- sequences made of sequences ------------------------------------------------------------------------------------------
 
-static jj_val f_list(const jj_in *in)
-{
+static jj_val f_list(const jj_in *in) {
     return ch_jj_of_seq(copy_items(in->x, in->self, JJ_LIST));
 }
 
-static jj_val f_reverse(const jj_in *in)
-{
+static jj_val f_reverse(const jj_in *in) {
     jj_ctx *x = in->x;
     jj_buf b = {0};
     const jj_seq *q = ch_jj_iterate(x, in->self);
@@ -152,8 +138,7 @@ static jj_val f_reverse(const jj_in *in)
     return in->self.type == JJ_STR ? ch_jj_of_str(ch_jj_buf_str(x, &b)) : ch_jj_of_seq(r);
 }
 
-static jj_val f_items(const jj_in *in)
-{
+static jj_val f_items(const jj_in *in) {
     if (in->self.type == JJ_UNDEF)
         return ch_jj_of_seq(ch_jj_seq(in->x, JJ_ITER, 0));
     if (in->self.type != JJ_DICT)
@@ -162,8 +147,7 @@ static jj_val f_items(const jj_in *in)
 }
 
 // Sorts q by the value at a path.
-static void sort_by(jj_ctx *x, jj_seq *q, jj_val attribute, jj_val def, bool sensitive, bool reverse)
-{
+static void sort_by(jj_ctx *x, jj_seq *q, jj_val attribute, jj_val def, bool sensitive, bool reverse) {
     jj_val *key = ch_jj_alloc(x, q->n, sizeof *key);
     for (size_t i = 0; i < q->n; i++)
         key[i] = fold_case(x, ch_jj_path(x, q->item[i], attribute, def), sensitive);
@@ -172,8 +156,7 @@ static void sort_by(jj_ctx *x, jj_seq *q, jj_val attribute, jj_val def, bool sen
 
 // List of the values at the paths of attribute: "a,b" sorts by a, then by b. A list even of one, as in the reference, so
 // that equal values that have no order (two undefined ones) are no error.
-static jj_val sort_keys(jj_ctx *x, jj_val v, jj_val attribute, bool sensitive)
-{
+static jj_val sort_keys(jj_ctx *x, jj_val v, jj_val attribute, bool sensitive) {
     jj_seq *keys = ch_jj_seq(x, JJ_LIST, 1);
     if (attribute.type != JJ_STR) {
         ch_jj_seq_add(x, keys, fold_case(x, ch_jj_path(x, v, attribute, ch_jj_none()), sensitive));
@@ -190,8 +173,7 @@ static jj_val sort_keys(jj_ctx *x, jj_val v, jj_val attribute, bool sensitive)
     return ch_jj_of_seq(keys);
 }
 
-static jj_val f_sort(const jj_in *in)
-{
+static jj_val f_sort(const jj_in *in) {
     jj_ctx *x = in->x;
     jj_seq *q = copy_items(x, in->self, JJ_LIST);
     jj_val *key = ch_jj_alloc(x, q->n, sizeof *key);
@@ -201,8 +183,7 @@ static jj_val f_sort(const jj_in *in)
     return ch_jj_of_seq(q);
 }
 
-static jj_val f_dictsort(const jj_in *in)
-{
+static jj_val f_dictsort(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *by = in->arg[1].type == JJ_ABSENT ? ch_jj_str(x, "key", 3, false)
                                                     : ch_jj_arg_str(x, in->arg[1], "dictsort: by");
@@ -219,8 +200,7 @@ static jj_val f_dictsort(const jj_in *in)
     return ch_jj_of_seq(q);
 }
 
-static jj_val f_unique(const jj_in *in)
-{
+static jj_val f_unique(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_seq *q = ch_jj_iterate(x, in->self);
     bool sensitive = ch_jj_arg_bool(x, in->arg[0], false);
@@ -236,8 +216,7 @@ static jj_val f_unique(const jj_in *in)
     return ch_jj_of_seq(r);
 }
 
-static jj_val f_groupby(const jj_in *in)
-{
+static jj_val f_groupby(const jj_in *in) {
     jj_ctx *x = in->x;
     jj_seq *q = copy_items(x, in->self, JJ_LIST), *r = ch_jj_seq(x, JJ_LIST, 0), *members = NULL;
     bool sensitive = ch_jj_arg_bool(x, in->arg[2], false);
@@ -258,8 +237,7 @@ static jj_val f_groupby(const jj_in *in)
     return ch_jj_of_seq(r);
 }
 
-static jj_val f_batch(const jj_in *in)
-{
+static jj_val f_batch(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_seq *q = ch_jj_iterate(x, in->self);
     int64_t n = ch_jj_arg_int(x, in->arg[0], "batch: linecount", 1);
@@ -278,8 +256,7 @@ static jj_val f_batch(const jj_in *in)
     return ch_jj_of_seq(r);
 }
 
-static jj_val f_slice(const jj_in *in)
-{
+static jj_val f_slice(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_seq *q = ch_jj_iterate(x, in->self);
     int64_t n = ch_jj_arg_int(x, in->arg[0], "slice: slices", 1);
@@ -300,16 +277,14 @@ static jj_val f_slice(const jj_in *in)
 
 // ---- map, select ----------------------------------------------------------------------------------------------------------
 
-static const jj_val *keyword(const jj_args *a, const char *name)
-{
+static const jj_val *keyword(const jj_args *a, const char *name) {
     for (size_t i = 0; i < a->n_kw; i++)
         if (ch_jj_str_is(a->kw[i].name, name))
             return &a->kw[i].val;
     return NULL;
 }
 
-static jj_val f_map(const jj_in *in)
-{
+static jj_val f_map(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_args *a = in->raw;
     const jj_val *attribute = keyword(a, "attribute"), *def = keyword(a, "default");
@@ -335,8 +310,7 @@ static jj_val f_map(const jj_in *in)
     return ch_jj_of_seq(r);
 }
 
-static jj_val choose(const jj_in *in, bool by_attribute, bool want)
-{
+static jj_val choose(const jj_in *in, bool by_attribute, bool want) {
     jj_ctx *x = in->x;
     const jj_args *a = in->raw;
     size_t off = by_attribute ? 1 : 0;
@@ -359,23 +333,19 @@ static jj_val choose(const jj_in *in, bool by_attribute, bool want)
     return ch_jj_of_seq(r);
 }
 
-static jj_val f_select(const jj_in *in)
-{
+static jj_val f_select(const jj_in *in) {
     return choose(in, false, true);
 }
 
-static jj_val f_reject(const jj_in *in)
-{
+static jj_val f_reject(const jj_in *in) {
     return choose(in, false, false);
 }
 
-static jj_val f_selectattr(const jj_in *in)
-{
+static jj_val f_selectattr(const jj_in *in) {
     return choose(in, true, true);
 }
 
-static jj_val f_rejectattr(const jj_in *in)
-{
+static jj_val f_rejectattr(const jj_in *in) {
     return choose(in, true, false);
 }
 

@@ -17,16 +17,14 @@ typedef struct fmt_spec {
     int64_t width, precision; // -1: none
 } fmt_spec;
 
-static double as_float(jj_ctx *x, jj_val v)
-{
+static double as_float(jj_ctx *x, jj_val v) {
     if (!ch_jj_is_num(v))
         ch_jj_fail(x, CH_EFORMAT, "must be real number, not %s", ch_jj_type_name(v));
     return v.type == JJ_FLOAT ? v.u.f : v.type == JJ_INT ? (double)v.u.i : v.u.b;
 }
 
 // Digits of |i| in the base, most significant first.
-static size_t int_digits(int64_t i, unsigned base, bool upper, char out[72])
-{
+static size_t int_digits(int64_t i, unsigned base, bool upper, char out[72]) {
     char rev[72];
     size_t n = 0;
     uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
@@ -39,8 +37,7 @@ static size_t int_digits(int64_t i, unsigned base, bool upper, char out[72])
     return n;
 }
 
-static size_t float_digits(jj_ctx *x, const fmt_spec *f, double d, char *out, size_t cap)
-{
+static size_t float_digits(jj_ctx *x, const fmt_spec *f, double d, char *out, size_t cap) {
     int64_t p = f->precision;
     if (p > MAX_PRECISION)
         ch_jj_fail(x, CH_ELIMIT, "precision %lld passes the limit of %d", (long long)p, MAX_PRECISION);
@@ -65,8 +62,7 @@ static size_t float_digits(jj_ctx *x, const fmt_spec *f, double d, char *out, si
 }
 
 // sign + prefix + digits, padded; '=' pads between prefix and digits.
-static void put_number(jj_ctx *x, jj_buf *b, const fmt_spec *f, const char *lead, const char *digits)
-{
+static void put_number(jj_ctx *x, jj_buf *b, const fmt_spec *f, const char *lead, const char *digits) {
     char grouped[1200];
     size_t whole = strspn(digits, "0123456789"), n = 0, n_digits = strlen(digits);
     if (f->group && whole > 3) {
@@ -90,8 +86,7 @@ static void put_number(jj_ctx *x, jj_buf *b, const fmt_spec *f, const char *lead
     ch_jj_buf_add_str(x, b, num);
 }
 
-static void put_str(jj_ctx *x, jj_buf *b, const fmt_spec *f, const jj_str *s)
-{
+static void put_str(jj_ctx *x, jj_buf *b, const fmt_spec *f, const jj_str *s) {
     int64_t n = (int64_t)ch_jj_n_chars(x, s);
     if (f->precision >= 0 && f->precision < n) {
         n = f->precision;
@@ -102,8 +97,7 @@ static void put_str(jj_ctx *x, jj_buf *b, const fmt_spec *f, const jj_str *s)
     ch_jj_buf_add_str(x, b, pad ? ch_jj_pad(x, s, left, pad - left, f->fill) : s);
 }
 
-static void put_value(jj_ctx *x, jj_buf *b, const fmt_spec *f, jj_val v)
-{
+static void put_value(jj_ctx *x, jj_buf *b, const fmt_spec *f, jj_val v) {
     char lead[8] = "", digits[1000];
     bool integer = v.type == JJ_INT || v.type == JJ_BOOL;
     unsigned base = f->type == 'x' || f->type == 'X' ? 16 : f->type == 'o' ? 8 : f->type == 'b' ? 2 : 10;
@@ -138,8 +132,7 @@ static void put_value(jj_ctx *x, jj_buf *b, const fmt_spec *f, jj_val v)
 }
 
 // Decimal number of f at *i, bounded; -1: none there.
-static int64_t read_number(jj_ctx *x, const jj_str *f, size_t *i)
-{
+static int64_t read_number(jj_ctx *x, const jj_str *f, size_t *i) {
     int64_t n = -1;
     for (; *i < f->n && f->p[*i] >= '0' && f->p[*i] <= '9'; (*i)++) {
         n = (n < 0 ? 0 : n) * 10 + (f->p[*i] - '0');
@@ -157,15 +150,13 @@ typedef struct percent_args {
     bool tuple;
 } percent_args;
 
-static jj_val next_arg(jj_ctx *x, percent_args *a)
-{
+static jj_val next_arg(jj_ctx *x, percent_args *a) {
     if (a->tuple ? a->next >= a->args.u.q->n : a->next > 0)
         ch_jj_fail(x, CH_EFORMAT, "not enough arguments for format string");
     return a->tuple ? a->args.u.q->item[a->next++] : (a->next++, a->args);
 }
 
-static jj_val named_arg(jj_ctx *x, const jj_str *f, size_t *i, jj_val args)
-{
+static jj_val named_arg(jj_ctx *x, const jj_str *f, size_t *i, jj_val args) {
     const char *end = memchr(f->p + *i, ')', f->n - *i);
     if (!end)
         ch_jj_fail(x, CH_EFORMAT, "incomplete format key");
@@ -179,8 +170,7 @@ static jj_val named_arg(jj_ctx *x, const jj_str *f, size_t *i, jj_val args)
     return *v;
 }
 
-static void percent_one(jj_ctx *x, jj_buf *b, const jj_str *f, size_t *i, percent_args *a)
-{
+static void percent_one(jj_ctx *x, jj_buf *b, const jj_str *f, size_t *i, percent_args *a) {
     fmt_spec s = {.width = -1, .precision = -1, .align = '>'};
     bool named = *i < f->n && f->p[*i] == '(', left = false, zero = false;
     jj_val v = ch_jj_none();
@@ -237,8 +227,7 @@ static void percent_one(jj_ctx *x, jj_buf *b, const jj_str *f, size_t *i, percen
     put_value(x, b, &s, v);
 }
 
-const jj_str *ch_jj_percent(jj_ctx *x, const jj_str *f, jj_val args)
-{
+const jj_str *ch_jj_percent(jj_ctx *x, const jj_str *f, jj_val args) {
     jj_buf b = {0};
     percent_args a = {.args = args, .tuple = args.type == JJ_SEQ && (args.u.q->kind == JJ_TUPLE || args.u.q->kind == JJ_GROUP)};
     bool named = false;
@@ -265,8 +254,7 @@ const jj_str *ch_jj_percent(jj_ctx *x, const jj_str *f, jj_val args)
 
 // ---- "{}".format(value) ---------------------------------------------------------------------------------------------------
 
-static void read_spec(jj_ctx *x, const jj_str *f, fmt_spec *s)
-{
+static void read_spec(jj_ctx *x, const jj_str *f, fmt_spec *s) {
     size_t i = 0;
     *s = (fmt_spec){.width = -1, .precision = -1};
     uint32_t cp;
@@ -305,8 +293,7 @@ static void read_spec(jj_ctx *x, const jj_str *f, fmt_spec *s)
 }
 
 // Value of the field "name.attr[key]"; an empty name takes the next positional argument.
-static jj_val field_value(jj_ctx *x, const jj_str *name, const jj_args *a, size_t *next)
-{
+static jj_val field_value(jj_ctx *x, const jj_str *name, const jj_args *a, size_t *next) {
     size_t n = 0;
     while (n < name->n && name->p[n] != '.' && name->p[n] != '[')
         n++;
@@ -338,8 +325,7 @@ static jj_val field_value(jj_ctx *x, const jj_str *name, const jj_args *a, size_
     return v;
 }
 
-static void format_field(jj_ctx *x, jj_buf *b, const jj_str *field, const jj_args *a, size_t *next)
-{
+static void format_field(jj_ctx *x, jj_buf *b, const jj_str *field, const jj_args *a, size_t *next) {
     const char *colon = memchr(field->p, ':', field->n);
     size_t n = colon ? (size_t)(colon - field->p) : field->n;
     const jj_str *spec = ch_jj_sub(x, field, colon ? n + 1 : n, field->n);
@@ -364,8 +350,7 @@ static void format_field(jj_ctx *x, jj_buf *b, const jj_str *field, const jj_arg
     put_value(x, b, &s, v);
 }
 
-const jj_str *ch_jj_format(jj_ctx *x, const jj_str *f, const jj_args *a)
-{
+const jj_str *ch_jj_format(jj_ctx *x, const jj_str *f, const jj_args *a) {
     jj_buf b = {0};
     size_t next = 0;
     for (size_t i = 0; i < f->n;) {

@@ -6,29 +6,24 @@
 
 // ---- dicts ----------------------------------------------------------------------------------------------------------------
 
-static jj_val d_get(const jj_in *in)
-{
+static jj_val d_get(const jj_in *in) {
     const jj_val *v = ch_jj_dict_find(in->x, in->self.u.d, in->arg[0]);
     return v ? *v : in->arg[1].type == JJ_ABSENT ? ch_jj_none() : in->arg[1];
 }
 
-static jj_val d_keys(const jj_in *in)
-{
+static jj_val d_keys(const jj_in *in) {
     return ch_jj_of_seq(ch_jj_dict_view(in->x, in->self.u.d, JJ_KEYS));
 }
 
-static jj_val d_values(const jj_in *in)
-{
+static jj_val d_values(const jj_in *in) {
     return ch_jj_of_seq(ch_jj_dict_view(in->x, in->self.u.d, JJ_VALUES));
 }
 
-static jj_val d_items(const jj_in *in)
-{
+static jj_val d_items(const jj_in *in) {
     return ch_jj_of_seq(ch_jj_dict_view(in->x, in->self.u.d, JJ_ITEMS));
 }
 
-static jj_val d_pop(const jj_in *in)
-{
+static jj_val d_pop(const jj_in *in) {
     jj_val v;
     if (ch_jj_dict_remove(in->x, in->self.u.d, in->arg[0], &v))
         return v;
@@ -37,8 +32,7 @@ static jj_val d_pop(const jj_in *in)
     return in->arg[1];
 }
 
-static jj_val d_popitem(const jj_in *in)
-{
+static jj_val d_popitem(const jj_in *in) {
     jj_dict *d = in->self.u.d;
     if (!d->n)
         ch_jj_fail(in->x, CH_EFORMAT, "popitem(): dictionary is empty");
@@ -50,8 +44,7 @@ static jj_val d_popitem(const jj_in *in)
     return ch_jj_of_seq(q);
 }
 
-static jj_val d_setdefault(const jj_in *in)
-{
+static jj_val d_setdefault(const jj_in *in) {
     const jj_val *v = ch_jj_dict_find(in->x, in->self.u.d, in->arg[0]);
     if (v)
         return *v;
@@ -61,8 +54,7 @@ static jj_val d_setdefault(const jj_in *in)
 }
 
 // Adds a mapping or pairs, then the named arguments.
-static void update(jj_ctx *x, jj_dict *d, const jj_args *a)
-{
+static void update(jj_ctx *x, jj_dict *d, const jj_args *a) {
     if (a->n > 1)
         ch_jj_fail(x, CH_EFORMAT, "expected at most 1 argument, got %zu", a->n);
     if (a->n && (a->pos[0].type == JJ_DICT || a->pos[0].type == JJ_NS)) {
@@ -82,43 +74,37 @@ static void update(jj_ctx *x, jj_dict *d, const jj_args *a)
         ch_jj_dict_set(x, d, ch_jj_of_str(a->kw[i].name), a->kw[i].val);
 }
 
-static jj_val d_update(const jj_in *in)
-{
+static jj_val d_update(const jj_in *in) {
     update(in->x, in->self.u.d, in->raw);
     return ch_jj_none();
 }
 
-static jj_val d_copy(const jj_in *in)
-{
+static jj_val d_copy(const jj_in *in) {
     jj_val v = {.type = JJ_DICT, .u.d = ch_jj_dict(in->x)};
     update(in->x, v.u.d, &(jj_args){.pos = &in->self, .n = 1});
     return v;
 }
 
-static jj_val d_clear(const jj_in *in)
-{
+static jj_val d_clear(const jj_in *in) {
     memset(in->self.u.d, 0, sizeof *in->self.u.d);
     return ch_jj_none();
 }
 
 // ---- lists ----------------------------------------------------------------------------------------------------------------
 
-static jj_val l_append(const jj_in *in)
-{
+static jj_val l_append(const jj_in *in) {
     ch_jj_seq_add(in->x, in->self.u.q, in->arg[0]);
     return ch_jj_none();
 }
 
-static jj_val l_extend(const jj_in *in)
-{
+static jj_val l_extend(const jj_in *in) {
     const jj_seq *from = ch_jj_iterate(in->x, in->arg[0]);
     for (size_t i = 0, n = from->n; i < n; i++)
         ch_jj_seq_add(in->x, in->self.u.q, from->item[i]);
     return ch_jj_none();
 }
 
-static jj_val l_insert(const jj_in *in)
-{
+static jj_val l_insert(const jj_in *in) {
     jj_seq *q = in->self.u.q;
     int64_t n = (int64_t)q->n, i = ch_jj_arg_int(in->x, in->arg[0], "insert: index", 0);
     i = i < -n ? 0 : i < 0 ? i + n : i > n ? n : i;
@@ -129,8 +115,7 @@ static jj_val l_insert(const jj_in *in)
     return ch_jj_none();
 }
 
-static jj_val l_pop(const jj_in *in)
-{
+static jj_val l_pop(const jj_in *in) {
     jj_seq *q = in->self.u.q;
     int64_t n = (int64_t)q->n, i = ch_jj_arg_int(in->x, in->arg[0], "pop: index", -1);
     i = i < 0 ? i + n : i;
@@ -144,8 +129,7 @@ static jj_val l_pop(const jj_in *in)
 }
 
 // Index of the first element equal to v, -1: none.
-static int64_t index_of(jj_ctx *x, const jj_seq *q, jj_val v)
-{
+static int64_t index_of(jj_ctx *x, const jj_seq *q, jj_val v) {
     for (size_t i = 0; i < q->n; i++) {
         ch_jj_charge(x, 1);
         if (ch_jj_equal(x, q->item[i], v))
@@ -154,16 +138,14 @@ static int64_t index_of(jj_ctx *x, const jj_seq *q, jj_val v)
     return -1;
 }
 
-static jj_val l_index(const jj_in *in)
-{
+static jj_val l_index(const jj_in *in) {
     int64_t i = index_of(in->x, in->self.u.q, in->arg[0]);
     if (i < 0)
         ch_jj_fail(in->x, CH_EFORMAT, "value is not in list");
     return ch_jj_int(i);
 }
 
-static jj_val l_remove(const jj_in *in)
-{
+static jj_val l_remove(const jj_in *in) {
     int64_t i = index_of(in->x, in->self.u.q, in->arg[0]);
     if (i < 0)
         ch_jj_fail(in->x, CH_EFORMAT, "list.remove(x): x not in list");
@@ -172,8 +154,7 @@ static jj_val l_remove(const jj_in *in)
     return ch_jj_none();
 }
 
-static jj_val l_count(const jj_in *in)
-{
+static jj_val l_count(const jj_in *in) {
     const jj_seq *q = in->self.u.q;
     int64_t n = 0;
     for (size_t i = 0; i < q->n; i++) {
@@ -183,8 +164,7 @@ static jj_val l_count(const jj_in *in)
     return ch_jj_int(n);
 }
 
-static jj_val l_copy(const jj_in *in)
-{
+static jj_val l_copy(const jj_in *in) {
     const jj_seq *from = in->self.u.q;
     jj_seq *q = ch_jj_seq(in->x, JJ_LIST, from->n);
     for (size_t i = 0; i < from->n; i++)
@@ -192,14 +172,12 @@ static jj_val l_copy(const jj_in *in)
     return ch_jj_of_seq(q);
 }
 
-static jj_val l_clear(const jj_in *in)
-{
+static jj_val l_clear(const jj_in *in) {
     in->self.u.q->n = 0;
     return ch_jj_none();
 }
 
-static jj_val l_reverse(const jj_in *in)
-{
+static jj_val l_reverse(const jj_in *in) {
     jj_seq *q = in->self.u.q;
     ch_jj_charge(in->x, q->n);
     for (size_t i = 0; i < q->n / 2; i++) {
@@ -210,8 +188,7 @@ static jj_val l_reverse(const jj_in *in)
     return ch_jj_none();
 }
 
-static jj_val l_sort(const jj_in *in)
-{
+static jj_val l_sort(const jj_in *in) {
     jj_seq *q = in->self.u.q;
     jj_val *key = ch_jj_alloc(in->x, q->n, sizeof *key);
     if (q->n)
@@ -222,15 +199,13 @@ static jj_val l_sort(const jj_in *in)
 
 // ---- loops ----------------------------------------------------------------------------------------------------------------
 
-static jj_val loop_cycle(const jj_in *in)
-{
+static jj_val loop_cycle(const jj_in *in) {
     if (!in->raw->n)
         ch_jj_fail(in->x, CH_EFORMAT, "no items for cycling given");
     return in->raw->pos[in->self.u.l->index0 % in->raw->n];
 }
 
-static jj_val loop_changed(const jj_in *in)
-{
+static jj_val loop_changed(const jj_in *in) {
     jj_loop *l = in->self.u.l;
     jj_seq *q = ch_jj_seq(in->x, JJ_TUPLE, in->raw->n);
     for (size_t i = 0; i < in->raw->n; i++)
@@ -241,8 +216,7 @@ static jj_val loop_changed(const jj_in *in)
     return ch_jj_bool(!same);
 }
 
-const jj_def *ch_jj_find_method(jj_val obj, const jj_str *name)
-{
+const jj_def *ch_jj_find_method(jj_val obj, const jj_str *name) {
     static const jj_def dict[] = {
         {"get", d_get, "key default", 1}, {"keys", d_keys, "", 0}, {"values", d_values, "", 0}, {"items", d_items, "", 0},
         {"pop", d_pop, "key default", 1}, {"popitem", d_popitem, "", 0}, {"setdefault", d_setdefault, "key default", 1},
@@ -270,8 +244,7 @@ const jj_def *ch_jj_find_method(jj_val obj, const jj_str *name)
 
 // ---- globals --------------------------------------------------------------------------------------------------------------
 
-static jj_val g_range(const jj_in *in)
-{
+static jj_val g_range(const jj_in *in) {
     jj_ctx *x = in->x;
     int64_t a = ch_jj_arg_int(x, in->arg[0], "range", 0), start = 0, stop = a, step = 1;
     if (in->arg[1].type != JJ_ABSENT) {
@@ -295,28 +268,24 @@ static jj_val g_range(const jj_in *in)
     return ch_jj_of_seq(q);
 }
 
-static jj_val g_dict(const jj_in *in)
-{
+static jj_val g_dict(const jj_in *in) {
     jj_val v = {.type = JJ_DICT, .u.d = ch_jj_dict(in->x)};
     update(in->x, v.u.d, in->raw);
     return v;
 }
 
-static jj_val g_namespace(const jj_in *in)
-{
+static jj_val g_namespace(const jj_in *in) {
     jj_val v = g_dict(in);
     v.type = JJ_NS;
     return v;
 }
 
-static jj_val g_raise_exception(const jj_in *in)
-{
+static jj_val g_raise_exception(const jj_in *in) {
     ch_jj_raise(in->x, ch_jj_to_str(in->x, in->arg[0]));
 }
 
 // One directive at a time, so that no format needs more than a small buffer.
-static jj_val g_strftime_now(const jj_in *in)
-{
+static jj_val g_strftime_now(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *f = ch_jj_arg_str(x, in->arg[0], "strftime_now: format");
     time_t t = (time_t)x->now;
@@ -347,8 +316,7 @@ static jj_val g_strftime_now(const jj_in *in)
     return ch_jj_of_str(ch_jj_buf_str(x, &b));
 }
 
-const jj_def *ch_jj_find_global(const char *name, size_t n)
-{
+const jj_def *ch_jj_find_global(const char *name, size_t n) {
     static const jj_def table[] = {
         {"range", g_range, "start stop step", 1},
         {"dict", g_dict, NULL, 0},

@@ -9,8 +9,7 @@
 
 enum { IN_TEXT, IN_VAR, IN_BLOCK };
 
-void ch_jj_lex_init(jj_lexer *l, jj_ctx *x, const char *src, size_t n)
-{
+void ch_jj_lex_init(jj_lexer *l, jj_ctx *x, const char *src, size_t n) {
     memset(l, 0, sizeof *l);
     l->x = x;
     l->line = 1;
@@ -33,19 +32,16 @@ void ch_jj_lex_init(jj_lexer *l, jj_ctx *x, const char *src, size_t n)
     l->n = m;
 }
 
-_Noreturn static void lex_fail(jj_lexer *l, const char *what)
-{
+_Noreturn static void lex_fail(jj_lexer *l, const char *what) {
     ch_jj_fail(l->x, CH_EFORMAT, "template line %d: %s", l->line, what);
 }
 
-static bool at(const jj_lexer *l, size_t pos, const char *z)
-{
+static bool at(const jj_lexer *l, size_t pos, const char *z) {
     size_t n = strlen(z);
     return pos <= l->n && n <= l->n - pos && !memcmp(l->src + pos, z, n);
 }
 
-static size_t skip_space(const jj_lexer *l, size_t pos)
-{
+static size_t skip_space(const jj_lexer *l, size_t pos) {
     while (pos < l->n) {
         uint32_t cp;
         size_t k = ch_utf8_decode(l->src + pos, l->n - pos, &cp);
@@ -57,8 +53,7 @@ static size_t skip_space(const jj_lexer *l, size_t pos)
 }
 
 // End of src[begin..end) without its trailing white space.
-static size_t rstrip(const jj_lexer *l, size_t begin, size_t end)
-{
+static size_t rstrip(const jj_lexer *l, size_t begin, size_t end) {
     while (end > begin) {
         size_t k = end - 1;
         while (k > begin && ((unsigned char)l->src[k] & 0xc0) == 0x80)
@@ -71,8 +66,7 @@ static size_t rstrip(const jj_lexer *l, size_t begin, size_t end)
     return end;
 }
 
-static void move_to(jj_lexer *l, size_t pos)
-{
+static void move_to(jj_lexer *l, size_t pos) {
     for (size_t i = l->pos; i < pos; i++)
         l->line += l->src[i] == '\n';
     l->pos = pos;
@@ -80,8 +74,7 @@ static void move_to(jj_lexer *l, size_t pos)
 
 // End of the text [begin..end) before a tag, after its white-space rule. sign: what follows the tag's opening ('-', '+',
 // other). A tag that stands alone on its line loses the blanks before it unless it prints.
-static size_t text_end(const jj_lexer *l, size_t begin, size_t end, char sign, bool prints)
-{
+static size_t text_end(const jj_lexer *l, size_t begin, size_t end, char sign, bool prints) {
     if (sign == '-')
         return rstrip(l, begin, end);
     if (sign == '+' || prints)
@@ -94,8 +87,7 @@ static size_t text_end(const jj_lexer *l, size_t begin, size_t end, char sign, b
 }
 
 // Position after the end of a block tag at pos ("%}", "-%}", "+%}"), 0: none there.
-static size_t block_end(const jj_lexer *l, size_t pos)
-{
+static size_t block_end(const jj_lexer *l, size_t pos) {
     if (at(l, pos, "+%}"))
         return pos + 3;
     if (at(l, pos, "-%}"))
@@ -106,8 +98,7 @@ static size_t block_end(const jj_lexer *l, size_t pos)
 }
 
 // Where the body of a raw block begins if the tag at pos opens one, else 0.
-static size_t raw_begin(const jj_lexer *l, size_t pos)
-{
+static size_t raw_begin(const jj_lexer *l, size_t pos) {
     pos += 2;
     if (at(l, pos, "-") || at(l, pos, "+"))
         pos++;
@@ -120,8 +111,7 @@ static size_t raw_begin(const jj_lexer *l, size_t pos)
     return at(l, pos, "%}") ? pos + 2 : 0;
 }
 
-static void raw_text(jj_lexer *l, jj_token *t)
-{
+static void raw_text(jj_lexer *l, jj_token *t) {
     size_t begin = l->pos;
     for (size_t i = begin;; i++) {
         const char *p = i < l->n ? memmem(l->src + i, l->n - i, "{%", 2) : NULL;
@@ -147,8 +137,7 @@ static void raw_text(jj_lexer *l, jj_token *t)
     }
 }
 
-static void skip_comment(jj_lexer *l)
-{
+static void skip_comment(jj_lexer *l) {
     size_t pos = l->pos + 2;
     if (at(l, pos, "-") || at(l, pos, "+"))
         pos++;
@@ -166,8 +155,7 @@ static void skip_comment(jj_lexer *l)
 }
 
 // Text up to the next tag. True: t holds some; false: nothing before the tag, which was entered.
-static bool next_text(jj_lexer *l, jj_token *t)
-{
+static bool next_text(jj_lexer *l, jj_token *t) {
     size_t begin = l->pos, i = begin;
     while (i < l->n) {
         const char *p = memchr(l->src + i, '{', l->n - i);
@@ -213,8 +201,7 @@ static bool next_text(jj_lexer *l, jj_token *t)
     return t->n > 0;
 }
 
-static void number_token(jj_lexer *l, jj_token *t)
-{
+static void number_token(jj_lexer *l, jj_token *t) {
     char digits[64];
     size_t n = 0, pos = l->pos;
     int base = 10;
@@ -272,8 +259,7 @@ static void number_token(jj_lexer *l, jj_token *t)
     move_to(l, pos);
 }
 
-static unsigned hex_value(jj_lexer *l, size_t pos, size_t n, size_t end)
-{
+static unsigned hex_value(jj_lexer *l, size_t pos, size_t n, size_t end) {
     unsigned v = 0;
     for (size_t i = 0; i < n; i++) {
         char c = pos + i < end ? l->src[pos + i] : 0;
@@ -286,8 +272,7 @@ static unsigned hex_value(jj_lexer *l, size_t pos, size_t n, size_t end)
 }
 
 // Decodes the escapes of src[begin..end) as Python does.
-static void string_text(jj_lexer *l, jj_token *t, size_t begin, size_t end)
-{
+static void string_text(jj_lexer *l, jj_token *t, size_t begin, size_t end) {
     char *out = ch_jj_alloc(l->x, 2 * (end - begin) + 1, 1);
     size_t n = 0;
     static const char from[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
@@ -332,8 +317,7 @@ static void string_text(jj_lexer *l, jj_token *t, size_t begin, size_t end)
     t->n = n;
 }
 
-static bool name_char(const jj_lexer *l, size_t pos, size_t *len)
-{
+static bool name_char(const jj_lexer *l, size_t pos, size_t *len) {
     unsigned char c = (unsigned char)l->src[pos];
     *len = 1;
     if (c < 0x80)
@@ -343,8 +327,7 @@ static bool name_char(const jj_lexer *l, size_t pos, size_t *len)
     return cp >= 0xaa && !ch_jj_is_space(cp);
 }
 
-static void operator_token(jj_lexer *l, jj_token *t)
-{
+static void operator_token(jj_lexer *l, jj_token *t) {
     static const char *const two[] = {"//", "**", "==", "!=", ">=", "<="};
     t->type = JJ_T_OP;
     t->p = l->src + l->pos;
@@ -377,8 +360,7 @@ static void operator_token(jj_lexer *l, jj_token *t)
 }
 
 // Tag ends count only outside brackets, so that "}}" may close two dicts.
-static bool tag_end(jj_lexer *l, jj_token *t)
-{
+static bool tag_end(jj_lexer *l, jj_token *t) {
     if (l->n_open)
         return false;
     size_t end = 0;
@@ -396,8 +378,7 @@ static bool tag_end(jj_lexer *l, jj_token *t)
     return true;
 }
 
-static void tag_token(jj_lexer *l, jj_token *t)
-{
+static void tag_token(jj_lexer *l, jj_token *t) {
     size_t start = l->pos, k;
     if (tag_end(l, t))
         return;
@@ -435,8 +416,7 @@ static void tag_token(jj_lexer *l, jj_token *t)
     }
 }
 
-void ch_jj_lex_next(jj_lexer *l, jj_token *t)
-{
+void ch_jj_lex_next(jj_lexer *l, jj_token *t) {
     memset(t, 0, sizeof *t);
     t->line = l->line;
     while (l->state == IN_TEXT) {

@@ -5,72 +5,59 @@
 
 #include "text/jinja.h"
 
-static const jj_str *self_str(const jj_in *in)
-{
+static const jj_str *self_str(const jj_in *in) {
     return in->self.u.s;
 }
 
-static jj_val cased(const jj_in *in, int mode)
-{
+static jj_val cased(const jj_in *in, int mode) {
     return ch_jj_of_str(ch_jj_case(in->x, self_str(in), mode));
 }
 
-static jj_val m_upper(const jj_in *in)
-{
+static jj_val m_upper(const jj_in *in) {
     return cased(in, JJ_UPPER);
 }
 
-static jj_val m_lower(const jj_in *in)
-{
+static jj_val m_lower(const jj_in *in) {
     return cased(in, JJ_LOWER);
 }
 
-static jj_val m_title(const jj_in *in)
-{
+static jj_val m_title(const jj_in *in) {
     return cased(in, JJ_TITLE);
 }
 
-static jj_val m_capitalize(const jj_in *in)
-{
+static jj_val m_capitalize(const jj_in *in) {
     return cased(in, JJ_CAPITALIZE);
 }
 
-static jj_val m_swapcase(const jj_in *in)
-{
+static jj_val m_swapcase(const jj_in *in) {
     return cased(in, JJ_SWAPCASE);
 }
 
-static jj_val stripped(const jj_in *in, int sides)
-{
+static jj_val stripped(const jj_in *in, int sides) {
     const jj_str *chars = ch_jj_given(in->arg[0]) ? ch_jj_arg_str(in->x, in->arg[0], "strip: chars") : NULL;
     return ch_jj_of_str(ch_jj_strip(in->x, self_str(in), chars, sides));
 }
 
-static jj_val m_strip(const jj_in *in)
-{
+static jj_val m_strip(const jj_in *in) {
     return stripped(in, JJ_LEFT | JJ_RIGHT);
 }
 
-static jj_val m_lstrip(const jj_in *in)
-{
+static jj_val m_lstrip(const jj_in *in) {
     return stripped(in, JJ_LEFT);
 }
 
-static jj_val m_rstrip(const jj_in *in)
-{
+static jj_val m_rstrip(const jj_in *in) {
     return stripped(in, JJ_RIGHT);
 }
 
 // ---- splitting ------------------------------------------------------------------------------------------------------------
 
-static void add_part(jj_ctx *x, jj_seq *q, const jj_str *s, size_t begin, size_t end)
-{
+static void add_part(jj_ctx *x, jj_seq *q, const jj_str *s, size_t begin, size_t end) {
     ch_jj_seq_add(x, q, ch_jj_of_str(ch_jj_sub(x, s, begin, end)));
 }
 
 // Words between white space, the rest whole after max words.
-static void split_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q)
-{
+static void split_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q) {
     size_t i = 0;
     for (;;) {
         uint32_t cp;
@@ -91,8 +78,7 @@ static void split_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q)
     }
 }
 
-static void reverse_items(jj_seq *q)
-{
+static void reverse_items(jj_seq *q) {
     for (size_t i = 0; i < q->n / 2; i++) {
         jj_val v = q->item[i];
         q->item[i] = q->item[q->n - 1 - i];
@@ -101,8 +87,7 @@ static void reverse_items(jj_seq *q)
 }
 
 // As split_words from the right; the words come out last first.
-static void rsplit_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q)
-{
+static void rsplit_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q) {
     for (;;) {
         s = ch_jj_strip(x, s, NULL, JJ_RIGHT);
         if (!s->n)
@@ -128,8 +113,7 @@ static void rsplit_words(jj_ctx *x, const jj_str *s, int64_t max, jj_seq *q)
     }
 }
 
-static jj_val split(const jj_in *in, bool right)
-{
+static jj_val split(const jj_in *in, bool right) {
     jj_ctx *x = in->x;
     const jj_str *s = self_str(in);
     int64_t max = ch_jj_arg_int(x, in->arg[1], "split: maxsplit", -1);
@@ -165,18 +149,15 @@ static jj_val split(const jj_in *in, bool right)
     return ch_jj_of_seq(q);
 }
 
-static jj_val m_split(const jj_in *in)
-{
+static jj_val m_split(const jj_in *in) {
     return split(in, false);
 }
 
-static jj_val m_rsplit(const jj_in *in)
-{
+static jj_val m_rsplit(const jj_in *in) {
     return split(in, true);
 }
 
-static jj_val m_splitlines(const jj_in *in)
-{
+static jj_val m_splitlines(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *s = self_str(in);
     bool keep = ch_jj_arg_bool(x, in->arg[0], false);
@@ -189,8 +170,7 @@ static jj_val m_splitlines(const jj_in *in)
     return ch_jj_of_seq(q);
 }
 
-static jj_val partition(const jj_in *in, bool right)
-{
+static jj_val partition(const jj_in *in, bool right) {
     jj_ctx *x = in->x;
     const jj_str *s = self_str(in), *sep = ch_jj_arg_str(x, in->arg[0], "partition: separator");
     if (!sep->n)
@@ -204,21 +184,18 @@ static jj_val partition(const jj_in *in, bool right)
     return ch_jj_of_seq(q);
 }
 
-static jj_val m_partition(const jj_in *in)
-{
+static jj_val m_partition(const jj_in *in) {
     return partition(in, false);
 }
 
-static jj_val m_rpartition(const jj_in *in)
-{
+static jj_val m_rpartition(const jj_in *in) {
     return partition(in, true);
 }
 
 // ---- searching ------------------------------------------------------------------------------------------------------------
 
 // Bytes of the part between the optional arguments start and end, counted as slices do; false: an empty part past the end.
-static bool part(const jj_in *in, int first_arg, size_t *begin, size_t *end)
-{
+static bool part(const jj_in *in, int first_arg, size_t *begin, size_t *end) {
     jj_ctx *x = in->x;
     int64_t n = (int64_t)ch_jj_n_chars(x, self_str(in)), b = 0, e = n;
     if (ch_jj_given(in->arg[first_arg]))
@@ -235,8 +212,7 @@ static bool part(const jj_in *in, int first_arg, size_t *begin, size_t *end)
     return true;
 }
 
-static bool has_affix(const jj_in *in, const jj_str *a, bool suffix)
-{
+static bool has_affix(const jj_in *in, const jj_str *a, bool suffix) {
     size_t b, e;
     if (!part(in, 1, &b, &e) || a->n > e - b)
         return false;
@@ -244,8 +220,7 @@ static bool has_affix(const jj_in *in, const jj_str *a, bool suffix)
     return !memcmp(self_str(in)->p + (suffix ? e - a->n : b), a->p, a->n);
 }
 
-static jj_val affix(const jj_in *in, bool suffix)
-{
+static jj_val affix(const jj_in *in, bool suffix) {
     jj_val a = in->arg[0];
     if (a.type != JJ_SEQ || a.u.q->kind != JJ_TUPLE)
         return ch_jj_bool(has_affix(in, ch_jj_arg_str(in->x, a, suffix ? "endswith" : "startswith"), suffix));
@@ -255,18 +230,15 @@ static jj_val affix(const jj_in *in, bool suffix)
     return ch_jj_bool(any);
 }
 
-static jj_val m_startswith(const jj_in *in)
-{
+static jj_val m_startswith(const jj_in *in) {
     return affix(in, false);
 }
 
-static jj_val m_endswith(const jj_in *in)
-{
+static jj_val m_endswith(const jj_in *in) {
     return affix(in, true);
 }
 
-static jj_val find(const jj_in *in, bool right, bool must)
-{
+static jj_val find(const jj_in *in, bool right, bool must) {
     jj_ctx *x = in->x;
     size_t b, e, at = SIZE_MAX;
     const jj_str *what = ch_jj_arg_str(x, in->arg[0], "find");
@@ -279,28 +251,23 @@ static jj_val find(const jj_in *in, bool right, bool must)
     return ch_jj_int(-1);
 }
 
-static jj_val m_find(const jj_in *in)
-{
+static jj_val m_find(const jj_in *in) {
     return find(in, false, false);
 }
 
-static jj_val m_rfind(const jj_in *in)
-{
+static jj_val m_rfind(const jj_in *in) {
     return find(in, true, false);
 }
 
-static jj_val m_index(const jj_in *in)
-{
+static jj_val m_index(const jj_in *in) {
     return find(in, false, true);
 }
 
-static jj_val m_rindex(const jj_in *in)
-{
+static jj_val m_rindex(const jj_in *in) {
     return find(in, true, true);
 }
 
-static jj_val m_count(const jj_in *in)
-{
+static jj_val m_count(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *what = ch_jj_arg_str(x, in->arg[0], "count");
     size_t b, e;
@@ -316,16 +283,14 @@ static jj_val m_count(const jj_in *in)
 
 // ---- building -------------------------------------------------------------------------------------------------------------
 
-static jj_val m_replace(const jj_in *in)
-{
+static jj_val m_replace(const jj_in *in) {
     jj_ctx *x = in->x;
     int64_t count = ch_jj_arg_int(x, in->arg[2], "replace: count", -1);
     return ch_jj_of_str(ch_jj_replace(x, self_str(in), ch_jj_arg_str(x, in->arg[0], "replace: old"),
                                       ch_jj_arg_str(x, in->arg[1], "replace: new"), count));
 }
 
-static jj_val m_join(const jj_in *in)
-{
+static jj_val m_join(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_seq *q = ch_jj_iterate(x, in->arg[0]);
     jj_buf b = {0};
@@ -339,27 +304,23 @@ static jj_val m_join(const jj_in *in)
     return ch_jj_of_str(ch_jj_buf_str(x, &b));
 }
 
-static jj_val m_format(const jj_in *in)
-{
+static jj_val m_format(const jj_in *in) {
     return ch_jj_of_str(ch_jj_format(in->x, self_str(in), in->raw));
 }
 
-static jj_val m_removeprefix(const jj_in *in)
-{
+static jj_val m_removeprefix(const jj_in *in) {
     const jj_str *s = self_str(in), *a = ch_jj_arg_str(in->x, in->arg[0], "removeprefix");
     bool has = a->n <= s->n && !memcmp(s->p, a->p, a->n);
     return ch_jj_of_str(has ? ch_jj_sub(in->x, s, a->n, s->n) : s);
 }
 
-static jj_val m_removesuffix(const jj_in *in)
-{
+static jj_val m_removesuffix(const jj_in *in) {
     const jj_str *s = self_str(in), *a = ch_jj_arg_str(in->x, in->arg[0], "removesuffix");
     bool has = a->n <= s->n && !memcmp(s->p + s->n - a->n, a->p, a->n);
     return ch_jj_of_str(has ? ch_jj_sub(in->x, s, 0, s->n - a->n) : s);
 }
 
-static jj_val justified(const jj_in *in, int side)
-{
+static jj_val justified(const jj_in *in, int side) {
     jj_ctx *x = in->x;
     const jj_str *s = self_str(in), *fill = NULL;
     if (in->arg[1].type != JJ_ABSENT) {
@@ -374,23 +335,19 @@ static jj_val justified(const jj_in *in, int side)
     return ch_jj_of_str(ch_jj_pad(x, s, left, pad - left, fill));
 }
 
-static jj_val m_ljust(const jj_in *in)
-{
+static jj_val m_ljust(const jj_in *in) {
     return justified(in, JJ_LEFT);
 }
 
-static jj_val m_rjust(const jj_in *in)
-{
+static jj_val m_rjust(const jj_in *in) {
     return justified(in, JJ_RIGHT);
 }
 
-static jj_val m_center(const jj_in *in)
-{
+static jj_val m_center(const jj_in *in) {
     return justified(in, JJ_LEFT | JJ_RIGHT);
 }
 
-static jj_val m_zfill(const jj_in *in)
-{
+static jj_val m_zfill(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *s = self_str(in);
     int64_t pad = ch_jj_arg_int(x, in->arg[0], "width", 0);
@@ -404,8 +361,7 @@ static jj_val m_zfill(const jj_in *in)
 
 enum { IS_DIGIT = 1, IS_DECIMAL = 2, IS_NUMERIC = 4, IS_ALPHA = 8, IS_SPACE = 16 };
 
-static unsigned classes(uint32_t cp)
-{
+static unsigned classes(uint32_t cp) {
     unsigned c = ch_jj_is_space(cp) ? IS_SPACE : 0;
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
     case UTF8PROC_CATEGORY_LU:
@@ -424,8 +380,7 @@ static unsigned classes(uint32_t cp)
     }
 }
 
-static jj_val all_in(const jj_in *in, unsigned wanted)
-{
+static jj_val all_in(const jj_in *in, unsigned wanted) {
     const jj_str *s = self_str(in);
     bool all = s->n > 0;
     ch_jj_charge(in->x, s->n / 16);
@@ -437,48 +392,39 @@ static jj_val all_in(const jj_in *in, unsigned wanted)
     return ch_jj_bool(all);
 }
 
-static jj_val m_isdigit(const jj_in *in)
-{
+static jj_val m_isdigit(const jj_in *in) {
     return all_in(in, IS_DIGIT);
 }
 
-static jj_val m_isdecimal(const jj_in *in)
-{
+static jj_val m_isdecimal(const jj_in *in) {
     return all_in(in, IS_DECIMAL);
 }
 
-static jj_val m_isnumeric(const jj_in *in)
-{
+static jj_val m_isnumeric(const jj_in *in) {
     return all_in(in, IS_NUMERIC);
 }
 
-static jj_val m_isalpha(const jj_in *in)
-{
+static jj_val m_isalpha(const jj_in *in) {
     return all_in(in, IS_ALPHA);
 }
 
-static jj_val m_isalnum(const jj_in *in)
-{
+static jj_val m_isalnum(const jj_in *in) {
     return all_in(in, IS_ALPHA | IS_DIGIT | IS_DECIMAL | IS_NUMERIC);
 }
 
-static jj_val m_isspace(const jj_in *in)
-{
+static jj_val m_isspace(const jj_in *in) {
     return all_in(in, IS_SPACE);
 }
 
-static jj_val m_isupper(const jj_in *in)
-{
+static jj_val m_isupper(const jj_in *in) {
     return ch_jj_bool(ch_jj_run_test(in->x, ch_jj_str(in->x, "upper", 5, false), in->self, NULL));
 }
 
-static jj_val m_islower(const jj_in *in)
-{
+static jj_val m_islower(const jj_in *in) {
     return ch_jj_bool(ch_jj_run_test(in->x, ch_jj_str(in->x, "lower", 5, false), in->self, NULL));
 }
 
-static jj_val m_istitle(const jj_in *in)
-{
+static jj_val m_istitle(const jj_in *in) {
     const jj_str *s = self_str(in);
     bool any = false, in_word = false;
     ch_jj_charge(in->x, s->n / 16);

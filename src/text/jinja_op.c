@@ -7,8 +7,7 @@
 static const char *const op_names[] = {"+", "-", "*", "/", "//", "%", "** or pow()", "==", "!=", "<", "<=", ">", ">=",
                                        "in", "not in"};
 
-_Noreturn static void bad_operands(jj_ctx *x, int op, jj_val a, jj_val b)
-{
+_Noreturn static void bad_operands(jj_ctx *x, int op, jj_val a, jj_val b) {
     if (a.type == JJ_UNDEF)
         ch_jj_fail_undef(x, a);
     if (b.type == JJ_UNDEF)
@@ -20,13 +19,11 @@ _Noreturn static void bad_operands(jj_ctx *x, int op, jj_val a, jj_val b)
                ch_jj_type_name(b));
 }
 
-_Noreturn static void overflow(jj_ctx *x, int op)
-{
+_Noreturn static void overflow(jj_ctx *x, int op) {
     ch_jj_fail(x, CH_ERANGE, "result of %s is outside 64 bits", op_names[op]);
 }
 
-static jj_val power_int(jj_ctx *x, int64_t base, int64_t exp)
-{
+static jj_val power_int(jj_ctx *x, int64_t base, int64_t exp) {
     int64_t r = 1;
     while (exp > 0) {
         if ((exp & 1) && __builtin_mul_overflow(r, base, &r))
@@ -38,8 +35,7 @@ static jj_val power_int(jj_ctx *x, int64_t base, int64_t exp)
     return ch_jj_int(r);
 }
 
-static jj_val math_int(jj_ctx *x, int op, int64_t a, int64_t b)
-{
+static jj_val math_int(jj_ctx *x, int op, int64_t a, int64_t b) {
     int64_t r = 0;
     bool bad = false;
     switch (op) {
@@ -74,13 +70,11 @@ static jj_val math_int(jj_ctx *x, int op, int64_t a, int64_t b)
     return ch_jj_int(r);
 }
 
-static double number(jj_val v)
-{
+static double number(jj_val v) {
     return v.type == JJ_FLOAT ? v.u.f : v.type == JJ_INT ? (double)v.u.i : v.u.b;
 }
 
-static jj_val math_float(jj_ctx *x, int op, double a, double b)
-{
+static jj_val math_float(jj_ctx *x, int op, double a, double b) {
     double r;
     switch (op) {
     case JJ_OP_ADD: return ch_jj_float(a + b);
@@ -113,8 +107,7 @@ static jj_val math_float(jj_ctx *x, int op, double a, double b)
     }
 }
 
-static jj_val repeat(jj_ctx *x, jj_val v, jj_val times)
-{
+static jj_val repeat(jj_ctx *x, jj_val v, jj_val times) {
     int64_t n = times.type == JJ_BOOL ? times.u.b : times.u.i;
     if (n < 0)
         n = 0;
@@ -141,18 +134,15 @@ static jj_val repeat(jj_ctx *x, jj_val v, jj_val times)
     return ch_jj_of_seq(r);
 }
 
-static bool is_list(jj_val v)
-{
+static bool is_list(jj_val v) {
     return v.type == JJ_SEQ && v.u.q->kind <= JJ_TUPLE;
 }
 
-static bool is_int(jj_val v)
-{
+static bool is_int(jj_val v) {
     return v.type == JJ_INT || v.type == JJ_BOOL;
 }
 
-jj_val ch_jj_math(jj_ctx *x, int op, jj_val a, jj_val b)
-{
+jj_val ch_jj_math(jj_ctx *x, int op, jj_val a, jj_val b) {
     if (is_int(a) && is_int(b))
         return math_int(x, op, a.type == JJ_BOOL ? a.u.b : a.u.i, b.type == JJ_BOOL ? b.u.b : b.u.i);
     if (ch_jj_is_num(a) && ch_jj_is_num(b))
@@ -182,8 +172,7 @@ jj_val ch_jj_math(jj_ctx *x, int op, jj_val a, jj_val b)
     bad_operands(x, op, a, b);
 }
 
-bool ch_jj_contains(jj_ctx *x, jj_val box, jj_val v)
-{
+bool ch_jj_contains(jj_ctx *x, jj_val box, jj_val v) {
     if (box.type == JJ_STR) {
         if (v.type != JJ_STR)
             ch_jj_fail(x, CH_EFORMAT, "'in <string>' requires string as left operand, not %s", ch_jj_type_name(v));
@@ -200,8 +189,7 @@ bool ch_jj_contains(jj_ctx *x, jj_val box, jj_val v)
     return false;
 }
 
-bool ch_jj_compare(jj_ctx *x, int op, jj_val a, jj_val b)
-{
+bool ch_jj_compare(jj_ctx *x, int op, jj_val a, jj_val b) {
     if (op == JJ_OP_EQ || op == JJ_OP_NE)
         return ch_jj_equal(x, a, b) == (op == JJ_OP_EQ);
     if (op == JJ_OP_IN || op == JJ_OP_NOTIN)
@@ -214,8 +202,7 @@ bool ch_jj_compare(jj_ctx *x, int op, jj_val a, jj_val b)
 
 // ---- subscripts -----------------------------------------------------------------------------------------------------------
 
-static int64_t slice_bound(jj_ctx *x, jj_val v, int64_t n, int64_t step, int64_t absent)
-{
+static int64_t slice_bound(jj_ctx *x, jj_val v, int64_t n, int64_t step, int64_t absent) {
     if (!ch_jj_given(v))
         return absent;
     if (!is_int(v))
@@ -228,8 +215,7 @@ static int64_t slice_bound(jj_ctx *x, jj_val v, int64_t n, int64_t step, int64_t
     return i < 0 ? 0 : i > n ? n : i;
 }
 
-jj_val ch_jj_slice(jj_ctx *x, jj_val v, jj_val start, jj_val stop, jj_val step)
-{
+jj_val ch_jj_slice(jj_ctx *x, jj_val v, jj_val start, jj_val stop, jj_val step) {
     if (v.type == JJ_UNDEF)
         ch_jj_fail_undef(x, v);
     bool str = v.type == JJ_STR;
@@ -272,16 +258,14 @@ jj_val ch_jj_slice(jj_ctx *x, jj_val v, jj_val start, jj_val stop, jj_val step)
     return str ? ch_jj_of_str(ch_jj_buf_str(x, &text)) : ch_jj_of_seq(r);
 }
 
-static jj_val method_value(jj_ctx *x, jj_val obj, const jj_def *d)
-{
+static jj_val method_value(jj_ctx *x, jj_val obj, const jj_def *d) {
     jj_func *f = ch_jj_alloc(x, 1, sizeof *f);
     f->def = d;
     f->self = obj;
     return (jj_val){.type = JJ_FUNC, .u.fn = f};
 }
 
-static bool element(jj_ctx *x, jj_val obj, jj_val key, jj_val *out)
-{
+static bool element(jj_ctx *x, jj_val obj, jj_val key, jj_val *out) {
     if (obj.type == JJ_DICT || obj.type == JJ_NS) {
         if (key.type == JJ_DICT || (key.type == JJ_SEQ && key.u.q->kind != JJ_TUPLE))
             return false; // unhashable: the reference looks for an attribute then
@@ -307,14 +291,12 @@ static bool element(jj_ctx *x, jj_val obj, jj_val key, jj_val *out)
     return true;
 }
 
-static bool subscriptable(jj_val v)
-{
+static bool subscriptable(jj_val v) {
     return v.type == JJ_STR || v.type == JJ_DICT || v.type == JJ_NS ||
            (v.type == JJ_SEQ && (v.u.q->kind <= JJ_TUPLE || v.u.q->kind == JJ_RANGE || v.u.q->kind == JJ_GROUP));
 }
 
-static bool attribute(jj_ctx *x, jj_val obj, const jj_str *name, jj_val *out)
-{
+static bool attribute(jj_ctx *x, jj_val obj, const jj_str *name, jj_val *out) {
     if (obj.type == JJ_NS) {
         const jj_val *v = ch_jj_dict_find_str(x, obj.u.d, name);
         if (v)
@@ -339,8 +321,7 @@ static bool attribute(jj_ctx *x, jj_val obj, const jj_str *name, jj_val *out)
     return d != NULL;
 }
 
-jj_val ch_jj_item(jj_ctx *x, jj_val obj, jj_val key)
-{
+jj_val ch_jj_item(jj_ctx *x, jj_val obj, jj_val key) {
     jj_val v;
     if (obj.type == JJ_UNDEF)
         ch_jj_fail_undef(x, obj);
@@ -351,8 +332,7 @@ jj_val ch_jj_item(jj_ctx *x, jj_val obj, jj_val key)
     return ch_jj_undef_item(x, obj, key);
 }
 
-jj_val ch_jj_attr(jj_ctx *x, jj_val obj, const jj_str *name)
-{
+jj_val ch_jj_attr(jj_ctx *x, jj_val obj, const jj_str *name) {
     jj_val v;
     if (obj.type == JJ_UNDEF)
         ch_jj_fail_undef(x, obj);

@@ -6,16 +6,14 @@
 
 // ---- what both halves of the parser use -----------------------------------------------------------------------------------
 
-jj_node *ch_jj_node(jj_parser *p, int kind)
-{
+jj_node *ch_jj_node(jj_parser *p, int kind) {
     jj_node *n = ch_jj_alloc(p->x, 1, sizeof *n);
     n->kind = (uint8_t)kind;
     n->line = p->tok.line;
     return n;
 }
 
-void ch_jj_list_add(jj_ctx *x, jj_list *l, jj_node *n)
-{
+void ch_jj_list_add(jj_ctx *x, jj_list *l, jj_node *n) {
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 4;
         jj_node **at = ch_jj_alloc(x, cap, sizeof *at);
@@ -27,8 +25,7 @@ void ch_jj_list_add(jj_ctx *x, jj_list *l, jj_node *n)
     l->at[l->n++] = n;
 }
 
-static void grow_symbols(jj_parser *p)
-{
+static void grow_symbols(jj_parser *p) {
     ch_template *t = p->t;
     size_t cap = p->cap_sym ? 2 * p->cap_sym : 64;
     const jj_str **sym = ch_jj_alloc(p->x, cap, sizeof *sym);
@@ -47,8 +44,7 @@ static void grow_symbols(jj_parser *p)
 }
 
 // Number of the variable of that name, the same for the same name.
-int32_t ch_jj_symbol(jj_parser *p, const char *name, size_t n)
-{
+int32_t ch_jj_symbol(jj_parser *p, const char *name, size_t n) {
     ch_template *t = p->t;
     if (t->n_sym == p->cap_sym)
         grow_symbols(p);
@@ -63,8 +59,7 @@ int32_t ch_jj_symbol(jj_parser *p, const char *name, size_t n)
     return (int32_t)t->n_sym - 1;
 }
 
-void ch_jj_advance(jj_parser *p)
-{
+void ch_jj_advance(jj_parser *p) {
     if (p->has_ahead) {
         p->tok = p->ahead;
         p->has_ahead = false;
@@ -73,8 +68,7 @@ void ch_jj_advance(jj_parser *p)
     }
 }
 
-const jj_token *ch_jj_ahead(jj_parser *p)
-{
+const jj_token *ch_jj_ahead(jj_parser *p) {
     if (!p->has_ahead) {
         ch_jj_lex_next(&p->lex, &p->ahead);
         p->has_ahead = true;
@@ -82,39 +76,33 @@ const jj_token *ch_jj_ahead(jj_parser *p)
     return &p->ahead;
 }
 
-static bool spelled(const jj_token *t, int type, const char *z)
-{
+static bool spelled(const jj_token *t, int type, const char *z) {
     return t->type == type && t->n == strlen(z) && !memcmp(t->p, z, t->n);
 }
 
-bool ch_jj_at_op(const jj_parser *p, const char *op)
-{
+bool ch_jj_at_op(const jj_parser *p, const char *op) {
     return spelled(&p->tok, JJ_T_OP, op);
 }
 
-bool ch_jj_at_name(const jj_parser *p, const char *name)
-{
+bool ch_jj_at_name(const jj_parser *p, const char *name) {
     return spelled(&p->tok, JJ_T_NAME, name);
 }
 
-bool ch_jj_skip_op(jj_parser *p, const char *op)
-{
+bool ch_jj_skip_op(jj_parser *p, const char *op) {
     bool there = ch_jj_at_op(p, op);
     if (there)
         ch_jj_advance(p);
     return there;
 }
 
-bool ch_jj_skip_name(jj_parser *p, const char *name)
-{
+bool ch_jj_skip_name(jj_parser *p, const char *name) {
     bool there = ch_jj_at_name(p, name);
     if (there)
         ch_jj_advance(p);
     return there;
 }
 
-void ch_jj_unexpected(jj_parser *p, const char *expected)
-{
+void ch_jj_unexpected(jj_parser *p, const char *expected) {
     static const char *const names[] = {"the end of the template", "text", "\"{{\"", "\"}}\"", "\"{%\"", "\"%}\"", NULL,
                                         "a string", "an integer", "a float", NULL};
     const jj_token *t = &p->tok;
@@ -124,15 +112,13 @@ void ch_jj_unexpected(jj_parser *p, const char *expected)
                (int)(t->n < 40 ? t->n : 40), t->p);
 }
 
-void ch_jj_expect_op(jj_parser *p, const char *op)
-{
+void ch_jj_expect_op(jj_parser *p, const char *op) {
     char what[8] = {'\'', op[0], op[1] ? op[1] : '\'', op[1] ? '\'' : 0};
     if (!ch_jj_skip_op(p, op))
         ch_jj_unexpected(p, what);
 }
 
-const jj_str *ch_jj_token_str(jj_parser *p)
-{
+const jj_str *ch_jj_token_str(jj_parser *p) {
     const jj_str *s = ch_jj_str(p->x, p->tok.p, p->tok.n, true);
     ch_jj_n_chars(p->x, s); // counted now: renders in several threads only read it
     return s;
@@ -142,16 +128,14 @@ const jj_str *ch_jj_token_str(jj_parser *p)
 
 static void parse_body(jj_parser *p, jj_list *out, const char *const *end);
 
-static void expect_block_end(jj_parser *p)
-{
+static void expect_block_end(jj_parser *p) {
     if (p->tok.type != JJ_T_BLOCK_END)
         ch_jj_unexpected(p, "\"%}\"");
     ch_jj_advance(p);
 }
 
 // Bodies grow one by one; there are as many as a statement has branches.
-static jj_list *add_body(jj_parser *p, jj_node *n)
-{
+static jj_list *add_body(jj_parser *p, jj_node *n) {
     if ((n->n_bodies & (n->n_bodies - 1)) == 0) {
         jj_list *b = ch_jj_alloc(p->x, n->n_bodies ? 2 * n->n_bodies : 1, sizeof *b);
         if (n->n_bodies)
@@ -162,8 +146,7 @@ static jj_list *add_body(jj_parser *p, jj_node *n)
 }
 
 // "%}" body "{% end": afterwards the current token is the word that ended it.
-static void parse_block(jj_parser *p, jj_node *n, const char *const *end)
-{
+static void parse_block(jj_parser *p, jj_node *n, const char *const *end) {
     ch_jj_skip_op(p, ":");
     expect_block_end(p);
     jj_list *body = add_body(p, n);
@@ -172,15 +155,13 @@ static void parse_block(jj_parser *p, jj_node *n, const char *const *end)
     *body = out;
 }
 
-static void parse_whole_block(jj_parser *p, jj_node *n, const char *end)
-{
+static void parse_whole_block(jj_parser *p, jj_node *n, const char *end) {
     const char *const ends[] = {end, NULL};
     parse_block(p, n, ends);
     ch_jj_advance(p);
 }
 
-static jj_node *target_name(jj_parser *p)
-{
+static jj_node *target_name(jj_parser *p) {
     if (p->tok.type != JJ_T_NAME)
         ch_jj_unexpected(p, "a name");
     jj_node *n = ch_jj_node(p, JJ_E_NAME);
@@ -190,8 +171,7 @@ static jj_node *target_name(jj_parser *p)
     return n;
 }
 
-static void check_target(jj_parser *p, const jj_node *n)
-{
+static void check_target(jj_parser *p, const jj_node *n) {
     if (n->kind == JJ_E_TUPLE || n->kind == JJ_E_LIST) {
         ch_jj_enter(p->x);
         for (size_t i = 0; i < n->list.n; i++)
@@ -202,8 +182,7 @@ static void check_target(jj_parser *p, const jj_node *n)
     }
 }
 
-static jj_node *parse_target(jj_parser *p, bool with_ns, const char *end_name)
-{
+static jj_node *parse_target(jj_parser *p, bool with_ns, const char *end_name) {
     if (with_ns && p->tok.type == JJ_T_NAME && spelled(ch_jj_ahead(p), JJ_T_OP, ".")) {
         jj_node *n = target_name(p);
         n->kind = JJ_E_NSREF;
@@ -219,8 +198,7 @@ static jj_node *parse_target(jj_parser *p, bool with_ns, const char *end_name)
     return n;
 }
 
-static jj_node *parse_if(jj_parser *p)
-{
+static jj_node *parse_if(jj_parser *p) {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     jj_node *n = ch_jj_node(p, JJ_S_IF);
     do {
@@ -235,8 +213,7 @@ static jj_node *parse_if(jj_parser *p)
     return n;
 }
 
-static jj_node *parse_for(jj_parser *p)
-{
+static jj_node *parse_for(jj_parser *p) {
     static const char *const ends[] = {"endfor", "else", NULL};
     jj_node *n = ch_jj_node(p, JJ_S_FOR);
     ch_jj_advance(p);
@@ -257,8 +234,7 @@ static jj_node *parse_for(jj_parser *p)
     return n;
 }
 
-static jj_node *parse_set(jj_parser *p)
-{
+static jj_node *parse_set(jj_parser *p) {
     jj_node *n = ch_jj_node(p, JJ_S_SET);
     ch_jj_advance(p);
     n->a = parse_target(p, true, NULL);
@@ -272,8 +248,7 @@ static jj_node *parse_set(jj_parser *p)
     return n;
 }
 
-static void parse_signature(jj_parser *p, jj_node *n)
-{
+static void parse_signature(jj_parser *p, jj_node *n) {
     ch_jj_expect_op(p, "(");
     while (!ch_jj_at_op(p, ")")) {
         if (n->list.n)
@@ -288,8 +263,7 @@ static void parse_signature(jj_parser *p, jj_node *n)
 }
 
 // Body of a macro: loops outside it do not count, and the names it uses specially are noted.
-static void macro_body(jj_parser *p, jj_node *n, const char *end)
-{
+static void macro_body(jj_parser *p, jj_node *n, const char *end) {
     uint8_t outer = p->uses;
     int loops = p->loops;
     p->uses = 0;
@@ -300,8 +274,7 @@ static void macro_body(jj_parser *p, jj_node *n, const char *end)
     p->loops = loops;
 }
 
-static jj_node *parse_macro(jj_parser *p)
-{
+static jj_node *parse_macro(jj_parser *p) {
     jj_node *n = ch_jj_node(p, JJ_S_MACRO);
     ch_jj_advance(p);
     jj_node *name = target_name(p);
@@ -312,8 +285,7 @@ static jj_node *parse_macro(jj_parser *p)
     return n;
 }
 
-static jj_node *parse_call_block(jj_parser *p)
-{
+static jj_node *parse_call_block(jj_parser *p) {
     jj_node *n = ch_jj_node(p, JJ_S_CALL);
     ch_jj_advance(p);
     if (ch_jj_at_op(p, "("))
@@ -327,8 +299,7 @@ static jj_node *parse_call_block(jj_parser *p)
     return n;
 }
 
-static jj_node *parse_with(jj_parser *p)
-{
+static jj_node *parse_with(jj_parser *p) {
     jj_node *n = ch_jj_node(p, JJ_S_WITH);
     ch_jj_advance(p);
     while (p->tok.type != JJ_T_BLOCK_END && !ch_jj_at_op(p, ":")) {
@@ -342,8 +313,7 @@ static jj_node *parse_with(jj_parser *p)
     return n;
 }
 
-static jj_node *parse_statement(jj_parser *p)
-{
+static jj_node *parse_statement(jj_parser *p) {
     if (p->tok.type != JJ_T_NAME)
         ch_jj_unexpected(p, "the name of a tag");
     jj_node *n = NULL;
@@ -381,8 +351,7 @@ static jj_node *parse_statement(jj_parser *p)
 }
 
 // end: words that end the body, NULL at the top. Stops at such a word, or at the end of the template when end is NULL.
-static void parse_body(jj_parser *p, jj_list *out, const char *const *end)
-{
+static void parse_body(jj_parser *p, jj_list *out, const char *const *end) {
     ch_jj_enter(p->x);
     for (;;) {
         if (p->tok.type == JJ_T_DATA) {
@@ -421,8 +390,7 @@ static void parse_body(jj_parser *p, jj_list *out, const char *const *end)
     }
 }
 
-void ch_jj_parse(jj_ctx *x, ch_template *t, const char *src, size_t n)
-{
+void ch_jj_parse(jj_ctx *x, ch_template *t, const char *src, size_t n) {
     jj_parser *p = ch_jj_alloc(x, 1, sizeof *p);
     p->x = x;
     p->t = t;

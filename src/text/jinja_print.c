@@ -10,15 +10,13 @@
 
 enum { MAX_JSON_IN = 4 << 20 }; // bytes from_json reads
 
-static void put_int(jj_ctx *x, jj_buf *b, int64_t i)
-{
+static void put_int(jj_ctx *x, jj_buf *b, int64_t i) {
     char s[24];
     ch_jj_buf_add(x, b, s, (size_t)snprintf(s, sizeof s, "%lld", (long long)i), false);
 }
 
 // Shortest decimal digits that read back as f, laid out as Python does: exponent below 1e-4 and from 1e16.
-size_t ch_jj_float_repr(double f, char out[40])
-{
+size_t ch_jj_float_repr(double f, char out[40]) {
     if (isnan(f) || isinf(f))
         return (size_t)snprintf(out, 40, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
     char e[40];
@@ -61,14 +59,12 @@ size_t ch_jj_float_repr(double f, char out[40])
     return (size_t)(o - out);
 }
 
-static void put_float(jj_ctx *x, jj_buf *b, double f)
-{
+static void put_float(jj_ctx *x, jj_buf *b, double f) {
     char s[40];
     ch_jj_buf_add(x, b, s, ch_jj_float_repr(f, s), false);
 }
 
-static bool printable(uint32_t cp)
-{
+static bool printable(uint32_t cp) {
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_CC:
@@ -82,8 +78,7 @@ static bool printable(uint32_t cp)
     }
 }
 
-static void repr_str(jj_ctx *x, jj_buf *b, const jj_str *s)
-{
+static void repr_str(jj_ctx *x, jj_buf *b, const jj_str *s) {
     char quote = memchr(s->p, '\'', s->n) && !memchr(s->p, '"', s->n) ? '"' : '\'';
     ch_jj_charge(x, s->n / 16);
     ch_jj_buf_add(x, b, &quote, 1, false);
@@ -112,8 +107,7 @@ static void repr_str(jj_ctx *x, jj_buf *b, const jj_str *s)
 
 static void repr_value(jj_ctx *x, jj_buf *b, jj_val v);
 
-static void repr_seq(jj_ctx *x, jj_buf *b, const jj_seq *q)
-{
+static void repr_seq(jj_ctx *x, jj_buf *b, const jj_seq *q) {
     static const char *const open[] = {"[", "(", "<generator object", "range(", "dict_keys([", "dict_values([",
                                        "dict_items([", "("};
     static const char *const close[] = {"]", ")", ">", ")", "])", "])", "])", ")"};
@@ -136,8 +130,7 @@ static void repr_seq(jj_ctx *x, jj_buf *b, const jj_seq *q)
     ch_jj_buf_puts(x, b, close[q->kind]);
 }
 
-static void repr_dict(jj_ctx *x, jj_buf *b, const jj_dict *d)
-{
+static void repr_dict(jj_ctx *x, jj_buf *b, const jj_dict *d) {
     ch_jj_buf_puts(x, b, "{");
     for (size_t i = 0; i < d->n; i++) {
         if (i)
@@ -149,8 +142,7 @@ static void repr_dict(jj_ctx *x, jj_buf *b, const jj_dict *d)
     ch_jj_buf_puts(x, b, "}");
 }
 
-static void repr_value(jj_ctx *x, jj_buf *b, jj_val v)
-{
+static void repr_value(jj_ctx *x, jj_buf *b, jj_val v) {
     ch_jj_charge(x, 1);
     ch_jj_enter(x);
     switch (v.type) {
@@ -194,15 +186,13 @@ static void repr_value(jj_ctx *x, jj_buf *b, jj_val v)
     x->depth--;
 }
 
-const jj_str *ch_jj_repr(jj_ctx *x, jj_val v)
-{
+const jj_str *ch_jj_repr(jj_ctx *x, jj_val v) {
     jj_buf b = {0};
     repr_value(x, &b, v);
     return ch_jj_buf_str(x, &b);
 }
 
-const jj_str *ch_jj_to_str(jj_ctx *x, jj_val v)
-{
+const jj_str *ch_jj_to_str(jj_ctx *x, jj_val v) {
     if (v.type == JJ_STR)
         return v.u.s;
     if (v.type == JJ_UNDEF)
@@ -218,8 +208,7 @@ typedef struct json_style {
     const jj_str *item, *key; // separators
 } json_style;
 
-static void json_str(jj_ctx *x, jj_buf *b, const jj_str *s, bool ascii)
-{
+static void json_str(jj_ctx *x, jj_buf *b, const jj_str *s, bool ascii) {
     ch_jj_charge(x, s->n / 16);
     ch_jj_buf_puts(x, b, "\"");
     size_t from = 0;
@@ -247,16 +236,14 @@ static void json_str(jj_ctx *x, jj_buf *b, const jj_str *s, bool ascii)
     ch_jj_buf_puts(x, b, "\"");
 }
 
-static void json_float(jj_ctx *x, jj_buf *b, double f)
-{
+static void json_float(jj_ctx *x, jj_buf *b, double f) {
     if (isnan(f) || isinf(f))
         ch_jj_buf_puts(x, b, isnan(f) ? "NaN" : f < 0 ? "-Infinity" : "Infinity");
     else
         put_float(x, b, f);
 }
 
-static void json_key(jj_ctx *x, jj_buf *b, jj_val k, bool ascii)
-{
+static void json_key(jj_ctx *x, jj_buf *b, jj_val k, bool ascii) {
     if (k.type == JJ_STR) {
         json_str(x, b, k.u.s, ascii);
         return;
@@ -275,8 +262,7 @@ static void json_key(jj_ctx *x, jj_buf *b, jj_val k, bool ascii)
     ch_jj_buf_puts(x, b, "\"");
 }
 
-static void json_break(jj_ctx *x, jj_buf *b, const json_style *st, int level)
-{
+static void json_break(jj_ctx *x, jj_buf *b, const json_style *st, int level) {
     if (!st->pretty)
         return;
     ch_jj_buf_puts(x, b, "\n");
@@ -286,8 +272,7 @@ static void json_break(jj_ctx *x, jj_buf *b, const json_style *st, int level)
 
 static void json_value(jj_ctx *x, jj_buf *b, jj_val v, const json_style *st, int level);
 
-static void json_dict(jj_ctx *x, jj_buf *b, const jj_dict *d, const json_style *st, int level)
-{
+static void json_dict(jj_ctx *x, jj_buf *b, const jj_dict *d, const json_style *st, int level) {
     jj_seq *keys = ch_jj_dict_view(x, d, JJ_KEYS), *vals = ch_jj_dict_view(x, d, JJ_VALUES);
     if (st->sort)
         ch_jj_sort(x, keys->item, vals->item, keys->n, false);
@@ -305,8 +290,7 @@ static void json_dict(jj_ctx *x, jj_buf *b, const jj_dict *d, const json_style *
     ch_jj_buf_puts(x, b, "}");
 }
 
-static void json_value(jj_ctx *x, jj_buf *b, jj_val v, const json_style *st, int level)
-{
+static void json_value(jj_ctx *x, jj_buf *b, jj_val v, const json_style *st, int level) {
     ch_jj_charge(x, 1);
     ch_jj_enter(x);
     if (v.type == JJ_STR) {
@@ -339,8 +323,7 @@ static void json_value(jj_ctx *x, jj_buf *b, jj_val v, const json_style *st, int
 }
 
 // ensure_ascii indent separators sort_keys, as the model makers' renderer defines it (no HTML escapes).
-jj_val ch_jj_filter_tojson(const jj_in *in)
-{
+jj_val ch_jj_filter_tojson(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_val *arg = in->arg;
     json_style st = {.ascii = ch_jj_arg_bool(x, arg[0], false), .sort = ch_jj_arg_bool(x, arg[3], false)};
@@ -368,8 +351,7 @@ jj_val ch_jj_filter_tojson(const jj_in *in)
     return ch_jj_of_str(ch_jj_buf_str(x, &b));
 }
 
-jj_val ch_jj_filter_from_json(const jj_in *in)
-{
+jj_val ch_jj_filter_from_json(const jj_in *in) {
     jj_ctx *x = in->x;
     const jj_str *s = ch_jj_arg_str(x, in->self, "from_json: value");
     json_error_t e;

@@ -9,8 +9,7 @@ static const jj_run uniform[2] = {{0, false}, {0, true}};
 
 // ---- building -------------------------------------------------------------------------------------------------------------
 
-static void buf_reserve(jj_ctx *x, jj_buf *b, size_t more)
-{
+static void buf_reserve(jj_ctx *x, jj_buf *b, size_t more) {
     if (more > x->max_output - b->n)
         ch_jj_fail(x, CH_ELIMIT, "text of the template passes the limit of %zu bytes", x->max_output);
     if (b->n + more <= b->cap)
@@ -24,8 +23,7 @@ static void buf_reserve(jj_ctx *x, jj_buf *b, size_t more)
     b->cap = cap;
 }
 
-static void buf_add_run(jj_ctx *x, jj_buf *b, bool literal)
-{
+static void buf_add_run(jj_ctx *x, jj_buf *b, bool literal) {
     if (b->n_run && b->run[b->n_run - 1].literal == literal)
         return;
     if (b->n_run == b->cap_run) {
@@ -39,8 +37,7 @@ static void buf_add_run(jj_ctx *x, jj_buf *b, bool literal)
     b->run[b->n_run++] = (jj_run){b->n, literal};
 }
 
-void ch_jj_buf_add(jj_ctx *x, jj_buf *b, const char *p, size_t n, bool literal)
-{
+void ch_jj_buf_add(jj_ctx *x, jj_buf *b, const char *p, size_t n, bool literal) {
     if (!n)
         return;
     ch_jj_charge(x, 1 + n / 64);
@@ -50,8 +47,7 @@ void ch_jj_buf_add(jj_ctx *x, jj_buf *b, const char *p, size_t n, bool literal)
     b->n += n;
 }
 
-void ch_jj_buf_add_str(jj_ctx *x, jj_buf *b, const jj_str *s)
-{
+void ch_jj_buf_add_str(jj_ctx *x, jj_buf *b, const jj_str *s) {
     buf_reserve(x, b, s->n);
     for (size_t i = 0; i < s->n_run; i++) {
         size_t begin = s->run[i].begin, end = i + 1 < s->n_run ? s->run[i + 1].begin : s->n;
@@ -59,14 +55,12 @@ void ch_jj_buf_add_str(jj_ctx *x, jj_buf *b, const jj_str *s)
     }
 }
 
-void ch_jj_buf_puts(jj_ctx *x, jj_buf *b, const char *s)
-{
+void ch_jj_buf_puts(jj_ctx *x, jj_buf *b, const char *s) {
     ch_jj_buf_add(x, b, s, strlen(s), false);
 }
 
 // The string takes over the buffer's bytes: b must not grow any more.
-const jj_str *ch_jj_buf_str(jj_ctx *x, const jj_buf *b)
-{
+const jj_str *ch_jj_buf_str(jj_ctx *x, const jj_buf *b) {
     jj_str *s = ch_jj_str(x, b->p, b->n, false);
     if (!b->n)
         return s;
@@ -78,8 +72,7 @@ const jj_str *ch_jj_buf_str(jj_ctx *x, const jj_buf *b)
     return s;
 }
 
-jj_str *ch_jj_str(jj_ctx *x, const char *p, size_t n, bool literal)
-{
+jj_str *ch_jj_str(jj_ctx *x, const char *p, size_t n, bool literal) {
     jj_str *s = ch_jj_alloc(x, 1, sizeof *s);
     s->p = n ? p : "";
     s->n = n;
@@ -89,15 +82,13 @@ jj_str *ch_jj_str(jj_ctx *x, const char *p, size_t n, bool literal)
     return s;
 }
 
-const jj_str *ch_jj_str_copy(jj_ctx *x, const char *p, size_t n)
-{
+const jj_str *ch_jj_str_copy(jj_ctx *x, const char *p, size_t n) {
     char *own = ch_jj_alloc(x, n + 1, 1);
     memcpy(own, p, n);
     return ch_jj_str(x, own, n, false);
 }
 
-const jj_str *ch_jj_concat(jj_ctx *x, const jj_str *a, const jj_str *b)
-{
+const jj_str *ch_jj_concat(jj_ctx *x, const jj_str *a, const jj_str *b) {
     if (!b->n)
         return a;
     if (!a->n)
@@ -119,8 +110,7 @@ const jj_str *ch_jj_concat(jj_ctx *x, const jj_str *a, const jj_str *b)
 }
 
 // Run that holds byte at; runs are in order.
-static size_t run_at(const jj_str *s, size_t at)
-{
+static size_t run_at(const jj_str *s, size_t at) {
     size_t lo = 0, hi = s->n_run;
     while (hi - lo > 1) {
         size_t mid = lo + (hi - lo) / 2;
@@ -132,8 +122,7 @@ static size_t run_at(const jj_str *s, size_t at)
     return lo;
 }
 
-const jj_str *ch_jj_sub(jj_ctx *x, const jj_str *s, size_t begin, size_t end)
-{
+const jj_str *ch_jj_sub(jj_ctx *x, const jj_str *s, size_t begin, size_t end) {
     if (begin == 0 && end == s->n)
         return s;
     jj_str *r = ch_jj_str(x, s->p + begin, end - begin, false);
@@ -158,8 +147,7 @@ const jj_str *ch_jj_sub(jj_ctx *x, const jj_str *s, size_t begin, size_t end)
 
 // ---- characters -----------------------------------------------------------------------------------------------------------
 
-size_t ch_jj_n_chars(jj_ctx *x, const jj_str *s)
-{
+size_t ch_jj_n_chars(jj_ctx *x, const jj_str *s) {
     if (s->n_chars == SIZE_MAX) {
         size_t n = 0;
         for (size_t i = 0; i < s->n; i++)
@@ -171,8 +159,7 @@ size_t ch_jj_n_chars(jj_ctx *x, const jj_str *s)
     return s->n_chars;
 }
 
-size_t ch_jj_byte_of_char(jj_ctx *x, const jj_str *s, size_t k)
-{
+size_t ch_jj_byte_of_char(jj_ctx *x, const jj_str *s, size_t k) {
     if (ch_jj_n_chars(x, s) == s->n)
         return k;
     size_t i = 0;
@@ -183,28 +170,24 @@ size_t ch_jj_byte_of_char(jj_ctx *x, const jj_str *s, size_t k)
     return i;
 }
 
-bool ch_jj_is_space(uint32_t cp)
-{
+bool ch_jj_is_space(uint32_t cp) {
     if (cp < 0x80)
         return (cp >= 9 && cp <= 13) || (cp >= 0x1c && cp <= 0x20);
     return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
            cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
-bool ch_jj_str_is(const jj_str *s, const char *z)
-{
+bool ch_jj_str_is(const jj_str *s, const char *z) {
     return s->n == strlen(z) && !memcmp(s->p, z, s->n);
 }
 
-bool ch_jj_str_eq(const jj_str *a, const jj_str *b)
-{
+bool ch_jj_str_eq(const jj_str *a, const jj_str *b) {
     return a->n == b->n && !memcmp(a->p, b->p, a->n);
 }
 
 // ---- search ---------------------------------------------------------------------------------------------------------------
 
-size_t ch_jj_find(jj_ctx *x, const jj_str *s, const jj_str *what, size_t from, size_t to)
-{
+size_t ch_jj_find(jj_ctx *x, const jj_str *s, const jj_str *what, size_t from, size_t to) {
     if (from > to || what->n > to - from)
         return SIZE_MAX;
     if (!what->n)
@@ -214,8 +197,7 @@ size_t ch_jj_find(jj_ctx *x, const jj_str *s, const jj_str *what, size_t from, s
     return p ? (size_t)(p - s->p) : SIZE_MAX;
 }
 
-size_t ch_jj_rfind(jj_ctx *x, const jj_str *s, const jj_str *what, size_t from, size_t to)
-{
+size_t ch_jj_rfind(jj_ctx *x, const jj_str *s, const jj_str *what, size_t from, size_t to) {
     if (from > to || what->n > to - from)
         return SIZE_MAX;
     if (!what->n)
@@ -234,8 +216,7 @@ size_t ch_jj_rfind(jj_ctx *x, const jj_str *s, const jj_str *what, size_t from, 
     return SIZE_MAX;
 }
 
-const jj_str *ch_jj_replace(jj_ctx *x, const jj_str *s, const jj_str *old, const jj_str *new_, int64_t count)
-{
+const jj_str *ch_jj_replace(jj_ctx *x, const jj_str *s, const jj_str *old, const jj_str *new_, int64_t count) {
     jj_buf b = {0};
     size_t pos = 0;
     for (int64_t k = 0; count < 0 || k < count; k++) {
@@ -262,13 +243,11 @@ const jj_str *ch_jj_replace(jj_ctx *x, const jj_str *s, const jj_str *old, const
     return ch_jj_buf_str(x, &b);
 }
 
-static bool in_set(const jj_str *chars, const char *p, size_t n, uint32_t cp)
-{
+static bool in_set(const jj_str *chars, const char *p, size_t n, uint32_t cp) {
     return chars ? memmem(chars->p, chars->n, p, n) != NULL : ch_jj_is_space(cp);
 }
 
-const jj_str *ch_jj_strip(jj_ctx *x, const jj_str *s, const jj_str *chars, int sides)
-{
+const jj_str *ch_jj_strip(jj_ctx *x, const jj_str *s, const jj_str *chars, int sides) {
     size_t begin = 0, end = s->n;
     uint32_t cp;
     uint64_t cost = 1 + (chars ? chars->n / 64 : 0);
@@ -293,8 +272,7 @@ const jj_str *ch_jj_strip(jj_ctx *x, const jj_str *s, const jj_str *chars, int s
 }
 
 // End of the line that starts at i; *next: where the following one starts. Line ends as in Python's splitlines.
-size_t ch_jj_line_end(const jj_str *s, size_t i, size_t *next)
-{
+size_t ch_jj_line_end(const jj_str *s, size_t i, size_t *next) {
     while (i < s->n) {
         uint32_t cp;
         size_t k = ch_utf8_decode(s->p + i, s->n - i, &cp);
@@ -308,8 +286,7 @@ size_t ch_jj_line_end(const jj_str *s, size_t i, size_t *next)
     return s->n;
 }
 
-const jj_str *ch_jj_pad(jj_ctx *x, const jj_str *s, int64_t left, int64_t right, const jj_str *fill)
-{
+const jj_str *ch_jj_pad(jj_ctx *x, const jj_str *s, int64_t left, int64_t right, const jj_str *fill) {
     if (!fill)
         fill = ch_jj_str(x, " ", 1, true);
     uint64_t room = x->max_output / fill->n;
@@ -340,22 +317,19 @@ static const struct {
     {0xfb04, "FFL", "Ffl"},       {0xfb05, "ST", "St"},       {0xfb06, "ST", "St"},
 };
 
-static bool is_cased(uint32_t cp)
-{
+static bool is_cased(uint32_t cp) {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LL || c == UTF8PROC_CATEGORY_LT;
 }
 
-static bool is_case_ignorable(uint32_t cp)
-{
+static bool is_case_ignorable(uint32_t cp) {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_ME || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_LM ||
            c == UTF8PROC_CATEGORY_SK || cp == '\'' || cp == '.' || cp == ':' || cp == 0xb7 || cp == 0x2018 || cp == 0x2019;
 }
 
 // Whether the capital sigma at [i, end) of s closes a word: a cased letter before it and none after it.
-static bool final_sigma(const jj_str *s, size_t i, size_t end)
-{
+static bool final_sigma(const jj_str *s, size_t i, size_t end) {
     uint32_t cp;
     bool before = false;
     for (size_t k = i; k > 0 && !before;) {
@@ -380,8 +354,7 @@ static bool final_sigma(const jj_str *s, size_t i, size_t end)
     return before;
 }
 
-static size_t change_case(const jj_str *s, size_t i, size_t k, uint32_t cp, int mode, char out[16])
-{
+static size_t change_case(const jj_str *s, size_t i, size_t k, uint32_t cp, int mode, char out[16]) {
     if (mode != JJ_LOWER) {
         for (size_t j = 0; cp >= 0xdf && j < sizeof special / sizeof *special; j++) {
             if (special[j].cp != cp)
@@ -402,8 +375,7 @@ static size_t change_case(const jj_str *s, size_t i, size_t k, uint32_t cp, int 
     return ch_utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), out);
 }
 
-const jj_str *ch_jj_case(jj_ctx *x, const jj_str *s, int mode)
-{
+const jj_str *ch_jj_case(jj_ctx *x, const jj_str *s, int mode) {
     jj_buf b = {0};
     bool in_word = false;
     ch_jj_charge(x, s->n / 8);
@@ -429,8 +401,7 @@ const jj_str *ch_jj_case(jj_ctx *x, const jj_str *s, int mode)
     return r;
 }
 
-const jj_str *ch_jj_escape(jj_ctx *x, const jj_str *s)
-{
+const jj_str *ch_jj_escape(jj_ctx *x, const jj_str *s) {
     if (s->markup)
         return s;
     jj_buf b = {0};

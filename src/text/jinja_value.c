@@ -6,65 +6,53 @@
 
 enum { SMALL_DICT = 8, NO_SLOT = 0 };
 
-jj_val ch_jj_none(void)
-{
+jj_val ch_jj_none(void) {
     return (jj_val){.type = JJ_NONE};
 }
 
-jj_val ch_jj_absent(void)
-{
+jj_val ch_jj_absent(void) {
     return (jj_val){.type = JJ_ABSENT};
 }
 
-jj_val ch_jj_bool(bool b)
-{
+jj_val ch_jj_bool(bool b) {
     return (jj_val){.type = JJ_BOOL, .u.b = b};
 }
 
-jj_val ch_jj_int(int64_t i)
-{
+jj_val ch_jj_int(int64_t i) {
     return (jj_val){.type = JJ_INT, .u.i = i};
 }
 
-jj_val ch_jj_float(double f)
-{
+jj_val ch_jj_float(double f) {
     return (jj_val){.type = JJ_FLOAT, .u.f = f};
 }
 
-jj_val ch_jj_of_str(const jj_str *s)
-{
+jj_val ch_jj_of_str(const jj_str *s) {
     return (jj_val){.type = JJ_STR, .u.s = s};
 }
 
-jj_val ch_jj_of_seq(jj_seq *q)
-{
+jj_val ch_jj_of_seq(jj_seq *q) {
     return (jj_val){.type = JJ_SEQ, .u.q = q};
 }
 
-static jj_val undefined(jj_ctx *x, jj_undef u)
-{
+static jj_val undefined(jj_ctx *x, jj_undef u) {
     jj_undef *own = ch_jj_alloc(x, 1, sizeof *own);
     *own = u;
     return (jj_val){.type = JJ_UNDEF, .u.u = own};
 }
 
-jj_val ch_jj_undef_hint(jj_ctx *x, const char *hint)
-{
+jj_val ch_jj_undef_hint(jj_ctx *x, const char *hint) {
     return undefined(x, (jj_undef){.hint = hint});
 }
 
-jj_val ch_jj_undef_name(jj_ctx *x, const jj_str *name)
-{
+jj_val ch_jj_undef_name(jj_ctx *x, const jj_str *name) {
     return undefined(x, (jj_undef){.name = name});
 }
 
-jj_val ch_jj_undef_attr(jj_ctx *x, jj_val obj, const jj_str *name)
-{
+jj_val ch_jj_undef_attr(jj_ctx *x, jj_val obj, const jj_str *name) {
     return undefined(x, (jj_undef){.type = ch_jj_type_name(obj), .name = name});
 }
 
-jj_val ch_jj_undef_item(jj_ctx *x, jj_val obj, jj_val key)
-{
+jj_val ch_jj_undef_item(jj_ctx *x, jj_val obj, jj_val key) {
     if (key.type == JJ_STR)
         return ch_jj_undef_attr(x, obj, key.u.s);
     bool is_int = key.type == JJ_INT || key.type == JJ_BOOL;
@@ -73,8 +61,7 @@ jj_val ch_jj_undef_item(jj_ctx *x, jj_val obj, jj_val key)
                                    .index = key.type == JJ_INT ? key.u.i : is_int ? key.u.b : 0});
 }
 
-void ch_jj_fail_undef(jj_ctx *x, jj_val v)
-{
+void ch_jj_fail_undef(jj_ctx *x, jj_val v) {
     const jj_undef *u = v.u.u;
     int n = u->name ? (int)(u->name->n < 80 ? u->name->n : 80) : 0;
     const char *p = u->name ? u->name->p : "";
@@ -91,8 +78,7 @@ void ch_jj_fail_undef(jj_ctx *x, jj_val v)
     ch_jj_fail(x, CH_EFORMAT, "%s%s has no element %lld", object, suffix, (long long)u->index);
 }
 
-const char *ch_jj_type_name(jj_val v)
-{
+const char *ch_jj_type_name(jj_val v) {
     static const char *const names[] = {"absent", "Undefined", "NoneType", "bool", "int", "float", "str", "list", "dict",
                                         "jinja2.utils.Namespace", "builtin_function_or_method", "Macro", "LoopContext"};
     static const char *const seqs[] = {"list", "tuple", "generator", "range", "dict_keys", "dict_values", "dict_items",
@@ -100,20 +86,17 @@ const char *ch_jj_type_name(jj_val v)
     return v.type == JJ_SEQ ? seqs[v.u.q->kind] : names[v.type];
 }
 
-bool ch_jj_is_str(jj_val v)
-{
+bool ch_jj_is_str(jj_val v) {
     return v.type == JJ_STR;
 }
 
-bool ch_jj_is_num(jj_val v)
-{
+bool ch_jj_is_num(jj_val v) {
     return v.type == JJ_INT || v.type == JJ_FLOAT || v.type == JJ_BOOL;
 }
 
 // ---- sequences ------------------------------------------------------------------------------------------------------------
 
-jj_seq *ch_jj_seq(jj_ctx *x, int kind, size_t cap)
-{
+jj_seq *ch_jj_seq(jj_ctx *x, int kind, size_t cap) {
     jj_seq *q = ch_jj_alloc(x, 1, sizeof *q);
     q->kind = kind;
     q->cap = cap;
@@ -122,8 +105,7 @@ jj_seq *ch_jj_seq(jj_ctx *x, int kind, size_t cap)
     return q;
 }
 
-void ch_jj_seq_add(jj_ctx *x, jj_seq *q, jj_val v)
-{
+void ch_jj_seq_add(jj_ctx *x, jj_seq *q, jj_val v) {
     ch_jj_charge(x, 1);
     if (q->n == q->cap) {
         size_t cap = q->cap ? 2 * q->cap : 4;
@@ -136,13 +118,11 @@ void ch_jj_seq_add(jj_ctx *x, jj_seq *q, jj_val v)
     q->item[q->n++] = v;
 }
 
-bool ch_jj_iterable(jj_val v)
-{
+bool ch_jj_iterable(jj_val v) {
     return v.type == JJ_STR || v.type == JJ_SEQ || v.type == JJ_DICT || v.type == JJ_UNDEF || v.type == JJ_LOOP;
 }
 
-static jj_seq *characters(jj_ctx *x, const jj_str *s)
-{
+static jj_seq *characters(jj_ctx *x, const jj_str *s) {
     jj_seq *q = ch_jj_seq(x, JJ_LIST, ch_jj_n_chars(x, s));
     for (size_t i = 0; i < s->n;) {
         uint32_t cp;
@@ -153,8 +133,7 @@ static jj_seq *characters(jj_ctx *x, const jj_str *s)
     return q;
 }
 
-jj_seq *ch_jj_iterate(jj_ctx *x, jj_val v)
-{
+jj_seq *ch_jj_iterate(jj_ctx *x, jj_val v) {
     if (v.type == JJ_SEQ && v.u.q->kind == JJ_ITER) { // what is left of it, which is then used up
         jj_seq *q = ch_jj_seq(x, JJ_LIST, 0);
         if (v.u.q->item)
@@ -177,8 +156,7 @@ jj_seq *ch_jj_iterate(jj_ctx *x, jj_val v)
     ch_jj_fail(x, CH_EFORMAT, "'%s' object is not iterable", ch_jj_type_name(v));
 }
 
-int64_t ch_jj_length(jj_ctx *x, jj_val v)
-{
+int64_t ch_jj_length(jj_ctx *x, jj_val v) {
     switch (v.type) {
     case JJ_STR: return (int64_t)ch_jj_n_chars(x, v.u.s);
     case JJ_SEQ: return v.u.q->kind == JJ_ITER ? -1 : (int64_t)v.u.q->n;
@@ -191,8 +169,7 @@ int64_t ch_jj_length(jj_ctx *x, jj_val v)
 
 // ---- dicts ----------------------------------------------------------------------------------------------------------------
 
-static uint64_t hash_value(jj_ctx *x, jj_val v)
-{
+static uint64_t hash_value(jj_ctx *x, jj_val v) {
     uint64_t h = 0;
     double f;
     switch (v.type) {
@@ -219,13 +196,11 @@ static uint64_t hash_value(jj_ctx *x, jj_val v)
     ch_jj_fail(x, CH_EFORMAT, "unhashable type: '%s'", ch_jj_type_name(v));
 }
 
-jj_dict *ch_jj_dict(jj_ctx *x)
-{
+jj_dict *ch_jj_dict(jj_ctx *x) {
     return ch_jj_alloc(x, 1, sizeof(jj_dict));
 }
 
-static jj_entry *find_entry(jj_ctx *x, const jj_dict *d, jj_val key, uint64_t hash)
-{
+static jj_entry *find_entry(jj_ctx *x, const jj_dict *d, jj_val key, uint64_t hash) {
     if (!d->slot) {
         for (size_t i = 0; i < d->n; i++)
             if (d->entry[i].hash == hash && ch_jj_equal(x, d->entry[i].key, key))
@@ -240,8 +215,7 @@ static jj_entry *find_entry(jj_ctx *x, const jj_dict *d, jj_val key, uint64_t ha
     return NULL;
 }
 
-static void rebuild_slots(jj_ctx *x, jj_dict *d)
-{
+static void rebuild_slots(jj_ctx *x, jj_dict *d) {
     size_t want = 2 * d->cap;
     if (want != d->n_slot) {
         d->n_slot = want;
@@ -258,19 +232,16 @@ static void rebuild_slots(jj_ctx *x, jj_dict *d)
     }
 }
 
-jj_val *ch_jj_dict_find(jj_ctx *x, const jj_dict *d, jj_val key)
-{
+jj_val *ch_jj_dict_find(jj_ctx *x, const jj_dict *d, jj_val key) {
     jj_entry *e = find_entry(x, d, key, hash_value(x, key));
     return e ? &e->val : NULL;
 }
 
-jj_val *ch_jj_dict_find_str(jj_ctx *x, const jj_dict *d, const jj_str *key)
-{
+jj_val *ch_jj_dict_find_str(jj_ctx *x, const jj_dict *d, const jj_str *key) {
     return ch_jj_dict_find(x, d, ch_jj_of_str(key));
 }
 
-void ch_jj_dict_set(jj_ctx *x, jj_dict *d, jj_val key, jj_val val)
-{
+void ch_jj_dict_set(jj_ctx *x, jj_dict *d, jj_val key, jj_val val) {
     uint64_t hash = hash_value(x, key);
     jj_entry *e = find_entry(x, d, key, hash);
     ch_jj_charge(x, 1);
@@ -297,8 +268,7 @@ void ch_jj_dict_set(jj_ctx *x, jj_dict *d, jj_val key, jj_val val)
     }
 }
 
-bool ch_jj_dict_remove(jj_ctx *x, jj_dict *d, jj_val key, jj_val *old)
-{
+bool ch_jj_dict_remove(jj_ctx *x, jj_dict *d, jj_val key, jj_val *old) {
     jj_entry *e = find_entry(x, d, key, hash_value(x, key));
     if (!e)
         return false;
@@ -312,8 +282,7 @@ bool ch_jj_dict_remove(jj_ctx *x, jj_dict *d, jj_val key, jj_val *old)
     return true;
 }
 
-jj_seq *ch_jj_dict_view(jj_ctx *x, const jj_dict *d, int kind)
-{
+jj_seq *ch_jj_dict_view(jj_ctx *x, const jj_dict *d, int kind) {
     jj_seq *q = ch_jj_seq(x, kind, d->n);
     for (size_t i = 0; i < d->n; i++) {
         const jj_entry *e = &d->entry[i];
@@ -331,8 +300,7 @@ jj_seq *ch_jj_dict_view(jj_ctx *x, const jj_dict *d, int kind)
 
 // ---- truth, equality, order -----------------------------------------------------------------------------------------------
 
-bool ch_jj_truth(jj_ctx *x, jj_val v)
-{
+bool ch_jj_truth(jj_ctx *x, jj_val v) {
     switch (v.type) {
     case JJ_ABSENT:
     case JJ_UNDEF:
@@ -349,8 +317,7 @@ bool ch_jj_truth(jj_ctx *x, jj_val v)
 }
 
 // Exact order of an int against a float; 2: unordered.
-static int order_int_float(int64_t i, double f)
-{
+static int order_int_float(int64_t i, double f) {
     if (isnan(f))
         return 2;
     if (f >= 9223372036854775808.0)
@@ -364,8 +331,7 @@ static int order_int_float(int64_t i, double f)
     return rest > 0 ? -1 : rest < 0 ? 1 : 0;
 }
 
-static int order_numbers(jj_val a, jj_val b)
-{
+static int order_numbers(jj_val a, jj_val b) {
     int64_t i = a.type == JJ_BOOL ? a.u.b : a.u.i, j = b.type == JJ_BOOL ? b.u.b : b.u.i;
     if (a.type == JJ_FLOAT && b.type == JJ_FLOAT)
         return isnan(a.u.f) || isnan(b.u.f) ? 2 : a.u.f < b.u.f ? -1 : a.u.f > b.u.f;
@@ -378,8 +344,7 @@ static int order_numbers(jj_val a, jj_val b)
     return i < j ? -1 : i > j;
 }
 
-static bool equal_dicts(jj_ctx *x, const jj_dict *a, const jj_dict *b)
-{
+static bool equal_dicts(jj_ctx *x, const jj_dict *a, const jj_dict *b) {
     if (a->n != b->n)
         return false;
     for (size_t i = 0; i < a->n; i++) {
@@ -391,13 +356,11 @@ static bool equal_dicts(jj_ctx *x, const jj_dict *a, const jj_dict *b)
     return true;
 }
 
-static int list_like(const jj_seq *q)
-{
+static int list_like(const jj_seq *q) {
     return q->kind == JJ_GROUP ? JJ_TUPLE : q->kind;
 }
 
-bool ch_jj_equal(jj_ctx *x, jj_val a, jj_val b)
-{
+bool ch_jj_equal(jj_ctx *x, jj_val a, jj_val b) {
     if (ch_jj_is_num(a) && ch_jj_is_num(b))
         return order_numbers(a, b) == 0;
     if (a.type != b.type)
@@ -434,8 +397,7 @@ bool ch_jj_equal(jj_ctx *x, jj_val a, jj_val b)
     }
 }
 
-int ch_jj_order(jj_ctx *x, jj_val a, jj_val b, const char *op)
-{
+int ch_jj_order(jj_ctx *x, jj_val a, jj_val b, const char *op) {
     if (a.type == JJ_UNDEF)
         ch_jj_fail_undef(x, a);
     if (b.type == JJ_UNDEF)
@@ -468,8 +430,7 @@ int ch_jj_order(jj_ctx *x, jj_val a, jj_val b, const char *op)
 }
 
 // Merge sort from the bottom up: stable and without recursion.
-void ch_jj_sort(jj_ctx *x, jj_val *key, jj_val *item, size_t n, bool reverse)
-{
+void ch_jj_sort(jj_ctx *x, jj_val *key, jj_val *item, size_t n, bool reverse) {
     if (n < 2)
         return;
     jj_val *k2 = ch_jj_alloc(x, n, sizeof *k2), *v2 = ch_jj_alloc(x, n, sizeof *v2);
@@ -494,14 +455,12 @@ void ch_jj_sort(jj_ctx *x, jj_val *key, jj_val *item, size_t n, bool reverse)
 
 // ---- from JSON ------------------------------------------------------------------------------------------------------------
 
-static const jj_str *json_text(jj_ctx *x, const char *p, size_t n, bool copy)
-{
+static const jj_str *json_text(jj_ctx *x, const char *p, size_t n, bool copy) {
     return copy ? ch_jj_str_copy(x, p, n) : ch_jj_str(x, p, n, false);
 }
 
 // copy false: strings point into j, which must outlive the render.
-jj_val ch_jj_from_json(jj_ctx *x, const json_t *j, bool copy)
-{
+jj_val ch_jj_from_json(jj_ctx *x, const json_t *j, bool copy) {
     ch_jj_charge(x, 1);
     if (json_is_string(j))
         return ch_jj_of_str(json_text(x, json_string_value(j), json_string_length(j), copy));

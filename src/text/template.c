@@ -9,16 +9,14 @@ enum { DEFAULT_OUTPUT = 64 << 20, DEFAULT_STEPS = 50000000, DEFAULT_DEPTH = 200,
 
 // ---- parse ----------------------------------------------------------------------------------------------------------------
 
-static int parse(jj_ctx *x, ch_template *t, const char *source, size_t n)
-{
+static int parse(jj_ctx *x, ch_template *t, const char *source, size_t n) {
     if (setjmp(x->fail))
         return x->err.code;
     ch_jj_parse(x, t, source, n);
     return 0;
 }
 
-int ch_template_parse(ch_template **t, const char *source, size_t n, ch_error *e)
-{
+int ch_template_parse(ch_template **t, const char *source, size_t n, ch_error *e) {
     *t = NULL;
     if (n > JJ_MAX_SOURCE)
         return ch_error_set(e, CH_ELIMIT, "template: expected at most %d bytes, found %zu", JJ_MAX_SOURCE, n);
@@ -49,8 +47,7 @@ int ch_template_parse(ch_template **t, const char *source, size_t n, ch_error *e
     return rc;
 }
 
-void ch_template_free(ch_template **t)
-{
+void ch_template_free(ch_template **t) {
     if (!*t)
         return;
     ch_arena_free(&(*t)->arena);
@@ -58,8 +55,7 @@ void ch_template_free(ch_template **t)
     *t = NULL;
 }
 
-bool ch_template_mentions(const ch_template *t, const char *name)
-{
+bool ch_template_mentions(const ch_template *t, const char *name) {
     for (size_t i = JJ_N_FIXED_SYM; i < t->n_sym; i++)
         if (ch_jj_str_is(t->sym[i], name))
             return true;
@@ -69,13 +65,11 @@ bool ch_template_mentions(const ch_template *t, const char *name)
 // ---- render ---------------------------------------------------------------------------------------------------------------
 
 // These are spelled in the model's file, not by a user: they count as the template's own words.
-static bool is_token_name(const jj_str *name)
-{
+static bool is_token_name(const jj_str *name) {
     return ch_jj_str_is(name, "bos_token") || ch_jj_str_is(name, "eos_token");
 }
 
-static void set_variables(jj_ctx *x, const json_t *vars)
-{
+static void set_variables(jj_ctx *x, const json_t *vars) {
     const ch_template *t = x->t;
     x->root = ch_jj_alloc(x, t->n_sym, sizeof *x->root);
     for (size_t i = 0; i < t->n_sym; i++) {
@@ -94,8 +88,7 @@ static void set_variables(jj_ctx *x, const json_t *vars)
     }
 }
 
-static int render(jj_ctx *x, const json_t *vars, jj_buf *text)
-{
+static int render(jj_ctx *x, const json_t *vars, jj_buf *text) {
     if (setjmp(x->fail))
         return x->err.code;
     set_variables(x, vars);
@@ -103,8 +96,7 @@ static int render(jj_ctx *x, const json_t *vars, jj_buf *text)
     return 0;
 }
 
-static int copy_spans(const jj_buf *b, ch_span **spans, size_t *n_spans, size_t offset)
-{
+static int copy_spans(const jj_buf *b, ch_span **spans, size_t *n_spans, size_t offset) {
     ch_span *s = ch_alloc_array(b->n_run, sizeof *s);
     if (!s)
         return CH_ENOMEM;
@@ -117,8 +109,7 @@ static int copy_spans(const jj_buf *b, ch_span **spans, size_t *n_spans, size_t 
 }
 
 int ch_template_render(const ch_template *t, const json_t *vars, const ch_template_limits *lim, ch_buf *out,
-                       ch_span **spans, size_t *n_spans, ch_error *e)
-{
+                       ch_span **spans, size_t *n_spans, ch_error *e) {
     static const ch_template_limits none;
     if (spans)
         *spans = NULL;
