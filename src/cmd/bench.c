@@ -55,8 +55,7 @@ typedef struct field {
     float *logits;   // [slots][n_vocab]
 } field;
 
-static double count_macs(const ch_model *m)
-{
+static double count_macs(const ch_model *m) {
     const ch_gguf *g = ch_model_gguf(m);
     const ch_model_info *i = ch_model_get_info(m);
     double sum = 0;
@@ -73,20 +72,17 @@ static double count_macs(const ch_model *m)
     return sum;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
+static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double median(double *v, size_t n)
-{
+static double median(double *v, size_t n) {
     qsort(v, n, sizeof *v, compare_doubles);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static int32_t best_token(const float *logits, int32_t n)
-{
+static int32_t best_token(const float *logits, int32_t n) {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
         if (logits[i] > logits[best])
@@ -94,8 +90,7 @@ static int32_t best_token(const float *logits, int32_t n)
     return best;
 }
 
-static void free_field(field *f)
-{
+static void free_field(field *f) {
     for (int k = 0; k < MAX_SLOTS; k++) {
         ch_seq_mark_free(&f->mark[k]);
         ch_seq_free(&f->seq[k]);
@@ -106,8 +101,7 @@ static void free_field(field *f)
 }
 
 // Tokens [from, to) of slot k into its sequence, in steps of the model's batch; scores of the last one to logits.
-static int feed(bench *b, field *f, const row *r, int32_t k, int32_t from, int32_t to, ch_error *e)
-{
+static int feed(bench *b, field *f, const row *r, int32_t k, int32_t from, int32_t to, ch_error *e) {
     const int32_t *token = f->prompt + (size_t)k * (size_t)(r->depth + r->prefill);
     int rc = 0;
     for (int32_t at = from; rc == 0 && at < to; at += b->info->n_batch) {
@@ -119,8 +113,7 @@ static int feed(bench *b, field *f, const row *r, int32_t k, int32_t from, int32
     return rc;
 }
 
-static int decode(bench *b, field *f, const row *r, uint64_t *hash, ch_error *e)
-{
+static int decode(bench *b, field *f, const row *r, uint64_t *hash, ch_error *e) {
     int32_t token[MAX_SLOTS], out_row[MAX_SLOTS];
     ch_segment seg[MAX_SLOTS];
     size_t n_vocab = (size_t)b->info->n_vocab;
@@ -138,8 +131,7 @@ static int decode(bench *b, field *f, const row *r, uint64_t *hash, ch_error *e)
     return rc;
 }
 
-static int back_to_depth(field *f, const row *r, ch_error *e)
-{
+static int back_to_depth(field *f, const row *r, ch_error *e) {
     int rc = 0;
     for (int32_t k = 0; rc == 0 && k < r->slots; k++) {
         if (r->depth == 0)
@@ -150,8 +142,7 @@ static int back_to_depth(field *f, const row *r, ch_error *e)
     return rc;
 }
 
-static int prepare_field(bench *b, field *f, const row *r, ch_error *e)
-{
+static int prepare_field(bench *b, field *f, const row *r, ch_error *e) {
     const ch_seq_plan *plan = ch_model_plan(b->m);
     size_t total = (size_t)(r->depth + r->prefill + r->decode) + 1, n_prompt = (size_t)(r->depth + r->prefill);
     size_t per_page = plan->page_tokens ? plan->page_tokens : 1;
@@ -177,8 +168,7 @@ static int prepare_field(bench *b, field *f, const row *r, ch_error *e)
     return rc;
 }
 
-static int measure_row(bench *b, row *r, ch_error *e)
-{
+static int measure_row(bench *b, row *r, ch_error *e) {
     field f = {0};
     double pre[MAX_REPEATS], dec[MAX_REPEATS];
     char what[64];
@@ -215,14 +205,12 @@ static int measure_row(bench *b, row *r, ch_error *e)
 
 // ---- report ---------------------------------------------------------------------------------------------------------------
 // Bytes a decode step of one sequence reads: active weights, its recurrent state, and its keys and values at mid-answer.
-static double step_bytes(const bench *b, const row *r)
-{
+static double step_bytes(const bench *b, const row *r) {
     double len = r->depth + r->prefill + r->decode / 2.0;
     return (double)b->info->active_bytes + (double)b->info->state_bytes + len * (double)b->info->kv_bytes_per_token;
 }
 
-static json_t *describe_row(const bench *b, const row *r)
-{
+static json_t *describe_row(const bench *b, const row *r) {
     char hash[24];
     snprintf(hash, sizeof hash, "%016" PRIx64, r->hash);
     double gops = 2e-9 * b->macs * r->prefill_tps;
@@ -239,8 +227,7 @@ static json_t *describe_row(const bench *b, const row *r)
     return o;
 }
 
-static void print_json(const bench *b)
-{
+static void print_json(const bench *b) {
     ch_cpu cpu;
     ch_cpu_detect(&cpu);
     const ch_model_info *i = b->info;
@@ -265,8 +252,7 @@ static void print_json(const bench *b)
     json_decref(o);
 }
 
-static void print_text(const bench *b)
-{
+static void print_text(const bench *b) {
     const ch_model_info *i = b->info;
     printf("%s: %s, %.1f M parameters, %.1f MB read per token, tier %s, %d threads\n", ch_gguf_path(ch_model_gguf(b->m)), i->arch,
            (double)i->n_params * 1e-6, (double)i->active_bytes * 1e-6, i->tier, i->n_threads);
@@ -289,8 +275,7 @@ static void print_text(const bench *b)
 }
 
 // Rows from the lists of the options; false after explaining.
-static bool plan_rows(bench *b)
-{
+static bool plan_rows(bench *b) {
     int64_t pre[MAX_VALUES], depth[MAX_VALUES], slots[MAX_VALUES];
     int n_pre = ch_opt_int_list(b->o, CH_OPT_BENCH_PREFILL, pre, MAX_VALUES);
     int n_depth = n_pre < 0 ? -1 : ch_opt_int_list(b->o, CH_OPT_BENCH_DEPTH, depth, MAX_VALUES);
@@ -315,8 +300,7 @@ static bool plan_rows(bench *b)
     return true;
 }
 
-int ch_cmd_bench(int argc, char **argv)
-{
+int ch_cmd_bench(int argc, char **argv) {
     ch_cmd_options o;
     bench b = {.o = &o};
     ch_error e = {0};

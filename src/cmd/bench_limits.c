@@ -14,8 +14,7 @@ typedef struct job {
 
 enum { ALIGN = 1024, TRIES = 3 };
 
-static void run_job(void *arg, int worker, int n_workers)
-{
+static void run_job(void *arg, int worker, int n_workers) {
     job *j = arg;
     uint32_t sink = 1;
     if (j->rounds) {
@@ -28,8 +27,7 @@ static void run_job(void *arg, int worker, int n_workers)
     j->ops[worker] += sink == 0; // the result is used
 }
 
-static void touch(void *arg, int worker, int n_workers)
-{
+static void touch(void *arg, int worker, int n_workers) {
     job *j = arg;
     size_t begin, end;
     ch_pool_split(j->n, ALIGN, worker, n_workers, &begin, &end);
@@ -38,8 +36,7 @@ static void touch(void *arg, int worker, int n_workers)
 }
 
 // Best of a few: the least disturbed one is nearest to what the machine can do.
-static double best_rate(ch_pool *pool, job *j)
-{
+static double best_rate(ch_pool *pool, job *j) {
     double best = 0;
     for (int t = 0; t < TRIES; t++) {
         uint64_t t0 = ch_clock_ns(), ops = 0;
@@ -53,8 +50,7 @@ static double best_rate(ch_pool *pool, job *j)
     return best;
 }
 
-int ch_bench_measure_limits(ch_bench_limits *out, int n_threads, ch_error *e)
-{
+int ch_bench_measure_limits(ch_bench_limits *out, int n_threads, ch_error *e) {
     ch_pool *pool = NULL;
     ch_kern_peak peak;
     ch_cpu cpu;

@@ -36,8 +36,7 @@ typedef struct chat {
 static const char DIM[] = "\033[2m", PLAIN[] = "\033[0m", BOLD_PROMPT[] = "> ";
 
 static void note(const chat *c, const char *fmt, ...) CH_PRINTF(2, 3);
-static void note(const chat *c, const char *fmt, ...)
-{
+static void note(const chat *c, const char *fmt, ...) {
     va_list ap;
     if (c->color)
         fputs(DIM, stderr);
@@ -47,23 +46,20 @@ static void note(const chat *c, const char *fmt, ...)
     fprintf(stderr, "%s\n", c->color ? PLAIN : "");
 }
 
-static bool add_message(chat *c, const char *role, const char *text, size_t n)
-{
+static bool add_message(chat *c, const char *role, const char *text, size_t n) {
     json_t *m = json_pack("{s:s, s:o}", "role", role, "content", json_stringn(text, n));
     if (!m)
         return false;
     return json_array_append_new(c->messages, m) == 0;
 }
 
-static void reset(chat *c)
-{
+static void reset(chat *c) {
     json_array_clear(c->messages);
     if (c->system)
         add_message(c, "system", c->system, strlen(c->system));
 }
 
-static void drop_last(chat *c)
-{
+static void drop_last(chat *c) {
     size_t n = json_array_size(c->messages);
     if (n)
         json_array_remove(c->messages, n - 1);
@@ -75,8 +71,7 @@ typedef struct answer {
     bool thinking; // the last thing printed was thought
 } answer;
 
-static void print_event(const chat *c, answer *a, const chimere_event *ev)
-{
+static void print_event(const chat *c, answer *a, const chimere_event *ev) {
     if (ev->n_reasoning) {
         ch_buf_append(&a->reasoning, ev->reasoning, ev->n_reasoning);
         if (!c->quiet) {
@@ -96,8 +91,7 @@ static void print_event(const chat *c, answer *a, const chimere_event *ev)
     }
 }
 
-static bool submit(chat *c, chimere_request **request, chimere_error *e)
-{
+static bool submit(chat *c, chimere_request **request, chimere_error *e) {
     chimere_request_params q;
     chimere_request_params_init(&q, c->engine);
     if (!ch_cmd_fill_sampling(&q, c->stop, c->o))
@@ -113,8 +107,7 @@ static bool submit(chat *c, chimere_request **request, chimere_error *e)
     return rc == 0;
 }
 
-static void end_answer(chat *c, answer *a, const chimere_event *ev)
-{
+static void end_answer(chat *c, answer *a, const chimere_event *ev) {
     if (a->thinking)
         fputs(c->color ? "\033[0m\n" : "\n", stderr);
     if (a->text.len)
@@ -147,8 +140,7 @@ static void end_answer(chat *c, answer *a, const chimere_event *ev)
     }
 }
 
-static void ask(chat *c)
-{
+static void ask(chat *c) {
     chimere_request *request = NULL;
     chimere_error e = {0};
     chimere_event ev = {0};
@@ -183,8 +175,7 @@ static void ask(chat *c)
 }
 
 // ---- commands -------------------------------------------------------------------------------------------------------------
-static void do_help(chat *c, const char *arg)
-{
+static void do_help(chat *c, const char *arg) {
     (void)arg;
     note(c, "/reset            forget the conversation\n"
             "/retry            answer the last message again\n"
@@ -198,21 +189,18 @@ static void do_help(chat *c, const char *arg)
             "Ctrl-C stops an answer. A line that begins with // is sent with one slash.");
 }
 
-static void do_reset(chat *c, const char *arg)
-{
+static void do_reset(chat *c, const char *arg) {
     (void)arg;
     reset(c);
     note(c, "A new conversation.");
 }
 
-static const char *role_at(const chat *c, size_t i)
-{
+static const char *role_at(const chat *c, size_t i) {
     const char *role = json_string_value(json_object_get(json_array_get(c->messages, i), "role"));
     return role ? role : "";
 }
 
-static void do_undo(chat *c, const char *arg)
-{
+static void do_undo(chat *c, const char *arg) {
     (void)arg;
     size_t n = json_array_size(c->messages);
     while (n > 0 && strcmp(role_at(c, n - 1), "user") != 0 && strcmp(role_at(c, n - 1), "system") != 0) {
@@ -224,8 +212,7 @@ static void do_undo(chat *c, const char *arg)
     note(c, "%zu messages left.", json_array_size(c->messages));
 }
 
-static void do_retry(chat *c, const char *arg)
-{
+static void do_retry(chat *c, const char *arg) {
     (void)arg;
     size_t n = json_array_size(c->messages);
     while (n > 0 && strcmp(role_at(c, n - 1), "assistant") == 0) {
@@ -238,16 +225,14 @@ static void do_retry(chat *c, const char *arg)
         note(c, "There is no message to answer.");
 }
 
-static void do_system(chat *c, const char *arg)
-{
+static void do_system(chat *c, const char *arg) {
     ch_free(c->system);
     c->system = arg[0] ? ch_strndup(arg, strlen(arg)) : NULL;
     reset(c);
     note(c, "A new conversation, %s.", c->system ? "with this system message" : "without a system message");
 }
 
-static void do_think(chat *c, const char *arg)
-{
+static void do_think(chat *c, const char *arg) {
     if (strcmp(arg, "on") == 0 || strcmp(arg, "off") == 0)
         c->think = strcmp(arg, "on") == 0;
     else if (arg[0])
@@ -258,8 +243,7 @@ static void do_think(chat *c, const char *arg)
         note(c, "Thinking is %s.", c->think ? "on" : "off");
 }
 
-static void do_save(chat *c, const char *arg)
-{
+static void do_save(chat *c, const char *arg) {
     ch_outfile *f = NULL;
     ch_error e = {0};
     char *text = json_dumps(c->messages, JSON_INDENT(1));
@@ -280,8 +264,7 @@ static void do_save(chat *c, const char *arg)
         note(c, "%s", e.msg);
 }
 
-static void do_load(chat *c, const char *arg)
-{
+static void do_load(chat *c, const char *arg) {
     ch_buf b = {.limit = 64 << 20};
     ch_error e = {0};
     json_error_t je = {0};
@@ -302,8 +285,7 @@ static void do_load(chat *c, const char *arg)
     ch_buf_free(&b);
 }
 
-static void do_info(chat *c, const char *arg)
-{
+static void do_info(chat *c, const char *arg) {
     (void)arg;
     note(c, "%s: %s, %.1f M parameters, tier %s, %d threads, context %d; %zu messages; thinking %s", c->info->path, c->info->arch,
          (double)c->info->n_params * 1e-6, c->info->tier, c->info->n_threads, c->info->n_ctx, json_array_size(c->messages),
@@ -319,8 +301,7 @@ static const struct {
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 // False: leave.
-static bool run_command(chat *c, const char *line)
-{
+static bool run_command(chat *c, const char *line) {
     const char *name[N_COMMANDS];
     char typed[32];
     size_t n = strcspn(line, " \t");
@@ -340,8 +321,7 @@ static bool run_command(chat *c, const char *line)
     return true;
 }
 
-static void talk(chat *c)
-{
+static void talk(chat *c) {
     ch_buf text = {.limit = 16 << 20};
     bool dropped = false;
     for (;;) {
@@ -373,8 +353,7 @@ static void talk(chat *c)
     ch_buf_free(&text);
 }
 
-int ch_cmd_chat(int argc, char **argv)
-{
+int ch_cmd_chat(int argc, char **argv) {
     ch_cmd_options o;
     int code;
     if (!ch_cmd_parse(&o, &spec, argc, argv, &code))

@@ -5,13 +5,11 @@
 
 #include "cmd/engine.h"
 
-int ch_cmd_fail_engine(const char *cmd, const chimere_error *e)
-{
+int ch_cmd_fail_engine(const char *cmd, const chimere_error *e) {
     return ch_cmd_fail(cmd, CH_EXIT_FAILED, "%s", e->msg[0] ? e->msg : ch_error_name(e->code));
 }
 
-bool ch_cmd_fill_engine(chimere_engine_params *p, const ch_cmd_options *o, ch_cmd_progress *progress)
-{
+bool ch_cmd_fill_engine(chimere_engine_params *p, const ch_cmd_options *o, ch_cmd_progress *progress) {
     chimere_engine_params_init(p);
     p->model_path = ch_cmd_model_path(o, NULL);
     p->n_ctx = (int32_t)ch_opt_int(o, CH_OPT_CTX);
@@ -27,8 +25,7 @@ bool ch_cmd_fill_engine(chimere_engine_params *p, const ch_cmd_options *o, ch_cm
     return p->model_path != NULL;
 }
 
-chimere_engine *ch_cmd_open_engine(const ch_cmd_options *o, int n_slots, int *exit_code)
-{
+chimere_engine *ch_cmd_open_engine(const ch_cmd_options *o, int n_slots, int *exit_code) {
     ch_cmd_progress progress = {0};
     chimere_engine_params p;
     chimere_engine *engine = NULL;
@@ -49,8 +46,7 @@ chimere_engine *ch_cmd_open_engine(const ch_cmd_options *o, int n_slots, int *ex
     return engine;
 }
 
-bool ch_cmd_fill_sampling(chimere_request_params *q, const char **stop, const ch_cmd_options *o)
-{
+bool ch_cmd_fill_sampling(chimere_request_params *q, const char **stop, const ch_cmd_options *o) {
     static const struct {
         int option;
         const char *name;
@@ -80,22 +76,19 @@ bool ch_cmd_fill_sampling(chimere_request_params *q, const char **stop, const ch
     return true;
 }
 
-void ch_cmd_block_signals(sigset_t *set)
-{
+void ch_cmd_block_signals(sigset_t *set) {
     sigemptyset(set);
     sigaddset(set, SIGINT);
     sigaddset(set, SIGTERM);
     sigprocmask(SIG_BLOCK, set, NULL);
 }
 
-bool ch_cmd_signal_pending(const sigset_t *set)
-{
+bool ch_cmd_signal_pending(const sigset_t *set) {
     struct timespec now = {0, 0};
     return sigtimedwait(set, NULL, &now) > 0;
 }
 
-bool ch_cmd_print_text(FILE *to, const char *s, size_t n)
-{
+bool ch_cmd_print_text(FILE *to, const char *s, size_t n) {
     if (!isatty(fileno(to))) {
         fwrite(s, 1, n, to);
     } else {

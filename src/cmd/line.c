@@ -20,15 +20,13 @@ struct ch_cmd_line {
     bool dropped;
 };
 
-static char *show_prompt(EditLine *el)
-{
+static char *show_prompt(EditLine *el) {
     ch_cmd_line *l = NULL;
     el_get(el, EL_CLIENTDATA, &l);
     return (char *)(uintptr_t)(l ? l->prompt : "");
 }
 
-static unsigned char drop_line(EditLine *el, int key)
-{
+static unsigned char drop_line(EditLine *el, int key) {
     ch_cmd_line *l = NULL;
     (void)key;
     el_get(el, EL_CLIENTDATA, &l);
@@ -38,8 +36,7 @@ static unsigned char drop_line(EditLine *el, int key)
     return CC_NEWLINE;
 }
 
-static char *find_history_path(void)
-{
+static char *find_history_path(void) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     ch_buf b = {0};
     if (state && state[0] == '/')
@@ -65,8 +62,7 @@ static char *find_history_path(void)
     return path;
 }
 
-ch_cmd_line *ch_cmd_line_open(void)
-{
+ch_cmd_line *ch_cmd_line_open(void) {
     ch_cmd_line *l = ch_alloc(sizeof *l);
     if (!l || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return l;
@@ -92,8 +88,7 @@ ch_cmd_line *ch_cmd_line_open(void)
     return l;
 }
 
-void ch_cmd_line_close(ch_cmd_line **p)
-{
+void ch_cmd_line_close(ch_cmd_line **p) {
     ch_cmd_line *l = *p;
     if (!l)
         return;
@@ -112,14 +107,12 @@ void ch_cmd_line_close(ch_cmd_line **p)
     *p = NULL;
 }
 
-bool ch_cmd_line_is_terminal(const ch_cmd_line *l)
-{
+bool ch_cmd_line_is_terminal(const ch_cmd_line *l) {
     return l->el != NULL;
 }
 
 // One physical line; 1, 0 at the end, 2 dropped.
-static int read_physical(ch_cmd_line *l, const char *prompt, ch_buf *out)
-{
+static int read_physical(ch_cmd_line *l, const char *prompt, ch_buf *out) {
     if (l->el) {
         int n = 0;
         l->prompt = prompt;
@@ -140,8 +133,7 @@ static int read_physical(ch_cmd_line *l, const char *prompt, ch_buf *out)
     }
 }
 
-int ch_cmd_line_read(ch_cmd_line *l, const char *prompt, ch_buf *out)
-{
+int ch_cmd_line_read(ch_cmd_line *l, const char *prompt, ch_buf *out) {
     ch_buf part = {.limit = MAX_LINE};
     ch_buf_reset(out);
     int rc = 1;

@@ -19,8 +19,7 @@ static const ch_cmd_spec spec = {
 };
 
 // Steps of at most chunk tokens; scores go to the file as they come.
-static int compute(ch_model *m, ch_seq *seq, const ch_tokens *t, int32_t chunk, bool all, ch_outfile *out, ch_error *e)
-{
+static int compute(ch_model *m, ch_seq *seq, const ch_tokens *t, int32_t chunk, bool all, ch_outfile *out, ch_error *e) {
     const ch_model_info *i = ch_model_get_info(m);
     float *logits = ch_alloc_array((size_t)(all ? chunk : 1) * (size_t)i->n_vocab, sizeof *logits); // [n_out][n_vocab]
     int32_t *row = ch_alloc_array((size_t)chunk, sizeof *row);
@@ -41,8 +40,7 @@ static int compute(ch_model *m, ch_seq *seq, const ch_tokens *t, int32_t chunk, 
     return rc;
 }
 
-int ch_cmd_logits(int argc, char **argv)
-{
+int ch_cmd_logits(int argc, char **argv) {
     ch_cmd_options o;
     ch_model *m = NULL;
     ch_seq_pool *pool = NULL;

@@ -11,14 +11,12 @@ static const ch_cmd_row commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] - 1 };
 
-const ch_cmd_row *ch_cmd_rows(int *n)
-{
+const ch_cmd_row *ch_cmd_rows(int *n) {
     *n = N_COMMANDS;
     return commands;
 }
 
-static void print_help(FILE *to)
-{
+static void print_help(FILE *to) {
     fprintf(to, "chimere %s: runs, serves and measures hybrid language models (GGUF files)\n\n"
                 "chimere COMMAND [options]      chimere COMMAND --help tells more\n\n", CH_CMD_VERSION);
     for (int i = 0; i < N_COMMANDS; i++)
@@ -29,8 +27,7 @@ static void print_help(FILE *to)
                 "  chimere serve -m FILE.gguf          OpenAI API on http://127.0.0.1:8081/v1\n");
 }
 
-static int unknown_command(const char *typed)
-{
+static int unknown_command(const char *typed) {
     const char *name[N_COMMANDS + 1] = {NULL};
     for (int i = 0; i < N_COMMANDS; i++)
         name[i] = commands[i].name;
@@ -41,8 +38,7 @@ static int unknown_command(const char *typed)
     return CH_EXIT_USAGE;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc < 2) {
         print_help(stderr);
         return CH_EXIT_USAGE;

@@ -5,8 +5,7 @@
 
 #include "cmd/open_model.h"
 
-ch_model *ch_cmd_open_model(const ch_cmd_options *o, int n_seq)
-{
+ch_model *ch_cmd_open_model(const ch_cmd_options *o, int n_seq) {
     ch_cmd_progress bar = {.quiet = ch_opt_bool(o, CH_OPT_QUIET)};
     ch_model *m = NULL;
     ch_error e = {0};
@@ -31,8 +30,7 @@ ch_model *ch_cmd_open_model(const ch_cmd_options *o, int n_seq)
     return m;
 }
 
-static bool read_ids(const ch_cmd_options *o, const char *s, int32_t n_vocab, ch_tokens *out, int *code)
-{
+static bool read_ids(const ch_cmd_options *o, const char *s, int32_t n_vocab, ch_tokens *out, int *code) {
     while (*s) {
         char *end;
         errno = 0;
@@ -52,8 +50,7 @@ static bool read_ids(const ch_cmd_options *o, const char *s, int32_t n_vocab, ch
     return true;
 }
 
-bool ch_cmd_read_tokens(const ch_cmd_options *o, const ch_model *m, ch_tokens *out, int *exit_code)
-{
+bool ch_cmd_read_tokens(const ch_cmd_options *o, const ch_model *m, ch_tokens *out, int *exit_code) {
     const char *ids = ch_opt_text(o, CH_OPT_TOKENS), *text = ch_opt_text(o, CH_OPT_PROMPT);
     ch_error e = {0};
     ch_vocab *v = NULL;

@@ -21,13 +21,11 @@ static const ch_opt_row rows[CH_OPT_COUNT] = {
 static const int always[] = {CH_OPT_HELP, CH_OPT_CONFIG, CH_OPT_VERBOSE, CH_OPT_QUIET};
 enum { N_ALWAYS = sizeof always / sizeof always[0], MAX_NAMES = CH_OPT_COUNT + N_ALWAYS };
 
-const ch_opt_row *ch_opt_get_row(int id)
-{
+const ch_opt_row *ch_opt_get_row(int id) {
     return &rows[id];
 }
 
-int ch_opt_list_ids(const ch_cmd_spec *spec, int *id)
-{
+int ch_opt_list_ids(const ch_cmd_spec *spec, int *id) {
     int n = 0;
     for (int i = 0; i < spec->n_option; i++)
         id[n++] = spec->option[i];
@@ -36,8 +34,7 @@ int ch_opt_list_ids(const ch_cmd_spec *spec, int *id)
     return n;
 }
 
-static int find_name(const ch_cmd_spec *spec, const char *name, size_t n)
-{
+static int find_name(const ch_cmd_spec *spec, const char *name, size_t n) {
     int id[MAX_NAMES];
     int n_id = ch_opt_list_ids(spec, id);
     for (int i = 0; i < n_id; i++)
@@ -46,8 +43,7 @@ static int find_name(const ch_cmd_spec *spec, const char *name, size_t n)
     return -1;
 }
 
-static int find_letter(const ch_cmd_spec *spec, char c)
-{
+static int find_letter(const ch_cmd_spec *spec, char c) {
     int id[MAX_NAMES];
     int n_id = ch_opt_list_ids(spec, id);
     for (int i = 0; i < n_id; i++)
@@ -57,8 +53,7 @@ static int find_letter(const ch_cmd_spec *spec, char c)
 }
 
 // "--name" of the nearest option of this command, NULL when none is near.
-static const char *near_name(const ch_cmd_spec *spec, const char *typed)
-{
+static const char *near_name(const ch_cmd_spec *spec, const char *typed) {
     int id[MAX_NAMES];
     const char *name[MAX_NAMES];
     int n = ch_opt_list_ids(spec, id);
@@ -68,8 +63,7 @@ static const char *near_name(const ch_cmd_spec *spec, const char *typed)
 }
 
 // ---- values -------------------------------------------------------------------------------------------------------------
-static bool read_int(const char *s, int64_t *out)
-{
+static bool read_int(const char *s, int64_t *out) {
     char *end;
     errno = 0;
     long long v = strtoll(s, &end, 10);
@@ -94,8 +88,7 @@ static bool read_int(const char *s, int64_t *out)
     return true;
 }
 
-static bool read_bool(const char *s, bool *out)
-{
+static bool read_bool(const char *s, bool *out) {
     static const char *const yes[] = {"1", "true", "yes", "on"};
     static const char *const no[] = {"0", "false", "no", "off"};
     for (int i = 0; i < 4; i++) {
@@ -111,8 +104,7 @@ static bool read_bool(const char *s, bool *out)
     return false;
 }
 
-static bool is_choice(const char *choices, const char *s)
-{
+static bool is_choice(const char *choices, const char *s) {
     size_t n = strlen(s);
     for (const char *p = choices; n > 0;) {
         size_t len = strcspn(p, "|");
@@ -126,8 +118,7 @@ static bool is_choice(const char *choices, const char *s)
 }
 
 // What a row accepts, for messages and help: "a whole number from 0 to 256".
-void ch_opt_describe_range(const ch_opt_row *r, char *out, size_t size)
-{
+void ch_opt_describe_range(const ch_opt_row *r, char *out, size_t size) {
     switch (r->type) {
     case CH_OPT_TYPE_BOOL: snprintf(out, size, "yes or no"); break;
     case CH_OPT_TYPE_INT: snprintf(out, size, "a whole number from %.0f to %.0f", r->min, r->max); break;
@@ -138,8 +129,7 @@ void ch_opt_describe_range(const ch_opt_row *r, char *out, size_t size)
 }
 
 // Stores s into row id; source says where it came from ("--port", "CHIMERE_PORT", "file:12: port").
-static bool set_value(ch_cmd_options *o, int id, const char *s, const char *source)
-{
+static bool set_value(ch_cmd_options *o, int id, const char *s, const char *source) {
     const ch_opt_row *r = &rows[id];
     bool ok = true;
     int64_t i = 0;
@@ -173,8 +163,7 @@ static bool set_value(ch_cmd_options *o, int id, const char *s, const char *sour
     return true;
 }
 
-static bool add_text(ch_cmd_options *o, int id, const char *s)
-{
+static bool add_text(ch_cmd_options *o, int id, const char *s) {
     if (rows[id].type != CH_OPT_TYPE_TEXT)
         return true;
     if (o->n_text == CH_OPT_MAX_TEXTS) {
@@ -187,8 +176,7 @@ static bool add_text(ch_cmd_options *o, int id, const char *s)
 }
 
 // ---- command line -------------------------------------------------------------------------------------------------------
-static bool unknown_option(const ch_cmd_options *o, const char *typed, size_t n)
-{
+static bool unknown_option(const ch_cmd_options *o, const char *typed, size_t n) {
     char name[80];
     snprintf(name, sizeof name, "%.*s", (int)(n < 64 ? n : 64), typed);
     const char *near = near_name(o->spec, name);
@@ -197,8 +185,7 @@ static bool unknown_option(const ch_cmd_options *o, const char *typed, size_t n)
     return false;
 }
 
-static bool take_long(ch_cmd_options *o, const char *arg, char **argv, int *at)
-{
+static bool take_long(ch_cmd_options *o, const char *arg, char **argv, int *at) {
     const char *eq = strchr(arg, '=');
     size_t n = eq ? (size_t)(eq - arg) : strlen(arg);
     char source[80];
@@ -226,8 +213,7 @@ static bool take_long(ch_cmd_options *o, const char *arg, char **argv, int *at)
     return set_value(o, id, value, source) && add_text(o, id, value);
 }
 
-static bool take_short(ch_cmd_options *o, const char *arg, char **argv, int *at)
-{
+static bool take_short(ch_cmd_options *o, const char *arg, char **argv, int *at) {
     for (const char *p = arg; *p; p++) {
         int id = find_letter(o->spec, *p);
         char source[96];
@@ -253,8 +239,7 @@ static bool take_short(ch_cmd_options *o, const char *arg, char **argv, int *at)
     return true;
 }
 
-static bool parse_line(ch_cmd_options *o, int argc, char **argv)
-{
+static bool parse_line(ch_cmd_options *o, int argc, char **argv) {
     bool only_args = false;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
@@ -275,8 +260,7 @@ static bool parse_line(ch_cmd_options *o, int argc, char **argv)
 
 // ---- environment and config file ----------------------------------------------------------------------------------------
 // "top-k" <-> CHIMERE_TOP_K: compares a variable's name (after CHIMERE_, n bytes) with a row's.
-static bool is_variable(const char *var, size_t n, const char *name)
-{
+static bool is_variable(const char *var, size_t n, const char *name) {
     if (strlen(name) != n)
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -288,8 +272,7 @@ static bool is_variable(const char *var, size_t n, const char *name)
 }
 
 // A setting of any command by its name; -1: none.
-static int find_setting(const char *s, size_t n, bool variable)
-{
+static int find_setting(const char *s, size_t n, bool variable) {
     for (int id = 0; id < CH_OPT_COUNT; id++)
         if (rows[id].scope == CH_OPT_SETTING &&
             (variable ? is_variable(s, n, rows[id].name) : strlen(rows[id].name) == n && memcmp(s, rows[id].name, n) == 0))
@@ -297,13 +280,11 @@ static int find_setting(const char *s, size_t n, bool variable)
     return -1;
 }
 
-static bool belongs(const ch_cmd_spec *spec, int id)
-{
+static bool belongs(const ch_cmd_spec *spec, int id) {
     return find_name(spec, rows[id].name, strlen(rows[id].name)) == id;
 }
 
-static const char *near_setting(const char *typed, const char **name)
-{
+static const char *near_setting(const char *typed, const char **name) {
     int n = 0;
     for (int id = 0; id < CH_OPT_COUNT; id++)
         if (rows[id].scope == CH_OPT_SETTING)
@@ -312,8 +293,7 @@ static const char *near_setting(const char *typed, const char **name)
 }
 
 // Variables of the project's own tests and scripts.
-static bool is_for_tests(const char *var)
-{
+static bool is_for_tests(const char *var) {
     static const char *const name[] = {"TEST", "PEERS=", "REF_LIB=", "BIN=", "TMP="};
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
         if (strncmp(var, name[i], strlen(name[i])) == 0)
@@ -321,8 +301,7 @@ static bool is_for_tests(const char *var)
     return false;
 }
 
-static bool read_environment(ch_cmd_options *o)
-{
+static bool read_environment(ch_cmd_options *o) {
     static const char prefix[] = "CHIMERE_";
     for (char **e = environ; *e; e++) {
         if (strncmp(*e, prefix, sizeof prefix - 1) != 0 || is_for_tests(*e + sizeof prefix - 1))
@@ -354,8 +333,7 @@ static bool read_environment(ch_cmd_options *o)
 }
 
 // One line of the config file, already without its line end: "name = value", "# comment" or empty.
-static bool read_config_line(ch_cmd_options *o, const char *path, int line, char *s)
-{
+static bool read_config_line(ch_cmd_options *o, const char *path, int line, char *s) {
     while (isspace((unsigned char)*s))
         s++;
     if (!*s || *s == '#')
@@ -391,8 +369,7 @@ static bool read_config_line(ch_cmd_options *o, const char *path, int line, char
     return set_value(o, id, value, source);
 }
 
-static bool read_config(ch_cmd_options *o)
-{
+static bool read_config(ch_cmd_options *o) {
     const char *path = ch_opt_text(o, CH_OPT_CONFIG);
     if (!path)
         return true;
@@ -416,8 +393,7 @@ static bool read_config(ch_cmd_options *o)
     return ok;
 }
 
-static void apply_defaults(ch_cmd_options *o)
-{
+static void apply_defaults(ch_cmd_options *o) {
     int id[MAX_NAMES];
     int n = ch_opt_list_ids(o->spec, id);
     for (int i = 0; i < n; i++)
@@ -427,16 +403,14 @@ static void apply_defaults(ch_cmd_options *o)
         }
 }
 
-static void log_to_stderr(void *user, int level, const char *line)
-{
+static void log_to_stderr(void *user, int level, const char *line) {
     const int *least = user;
     static const char *const word[] = {"debug: ", "", "warning: ", "error: "};
     if (level >= *least)
         fprintf(stderr, "%s%s\n", level >= CH_LOG_DEBUG && level <= CH_LOG_ERROR ? word[level] : "", line);
 }
 
-bool ch_cmd_parse(ch_cmd_options *o, const ch_cmd_spec *spec, int argc, char **argv, int *exit_code)
-{
+bool ch_cmd_parse(ch_cmd_options *o, const ch_cmd_spec *spec, int argc, char **argv, int *exit_code) {
     static const int levels[] = {CH_LOG_DEBUG, CH_LOG_INFO, CH_LOG_WARN, CH_LOG_ERROR}; // the sink outlives o
     memset(o, 0, sizeof *o);
     o->spec = spec;
@@ -475,48 +449,40 @@ bool ch_cmd_parse(ch_cmd_options *o, const ch_cmd_spec *spec, int argc, char **a
     return true;
 }
 
-void ch_cmd_options_free(ch_cmd_options *o)
-{
+void ch_cmd_options_free(ch_cmd_options *o) {
     ch_arena_free(&o->arena);
     o->args = NULL;
     o->n_args = 0;
 }
 
-bool ch_opt_given(const ch_cmd_options *o, int id)
-{
+bool ch_opt_given(const ch_cmd_options *o, int id) {
     return o->v[id].given;
 }
 
-bool ch_opt_bool(const ch_cmd_options *o, int id)
-{
+bool ch_opt_bool(const ch_cmd_options *o, int id) {
     return o->v[id].b;
 }
 
-int64_t ch_opt_int(const ch_cmd_options *o, int id)
-{
+int64_t ch_opt_int(const ch_cmd_options *o, int id) {
     return o->v[id].i;
 }
 
-double ch_opt_num(const ch_cmd_options *o, int id)
-{
+double ch_opt_num(const ch_cmd_options *o, int id) {
     return o->v[id].f;
 }
 
-const char *ch_opt_text(const ch_cmd_options *o, int id)
-{
+const char *ch_opt_text(const ch_cmd_options *o, int id) {
     return o->v[id].s;
 }
 
-const char *ch_opt_nth(const ch_cmd_options *o, int id, int k)
-{
+const char *ch_opt_nth(const ch_cmd_options *o, int id, int k) {
     for (int i = 0; i < o->n_text; i++)
         if (o->text[i].id == id && k-- == 0)
             return o->text[i].s;
     return NULL;
 }
 
-int ch_opt_int_list(const ch_cmd_options *o, int id, int64_t *out, int max_out)
-{
+int ch_opt_int_list(const ch_cmd_options *o, int id, int64_t *out, int max_out) {
     const ch_opt_row *r = &rows[id];
     const char *s = o->v[id].s;
     int n = 0;

@@ -9,8 +9,7 @@
 #include "cmd/option.h"
 
 // Edit distance (insert, delete, replace, swap of neighbours counted as two), for names of at most 47 bytes.
-static int edit_distance(const char *a, const char *b)
-{
+static int edit_distance(const char *a, const char *b) {
     enum { MAX = 48 };
     int row[MAX];
     size_t na = strlen(a), nb = strlen(b);
@@ -31,8 +30,7 @@ static int edit_distance(const char *a, const char *b)
     return row[nb];
 }
 
-const char *ch_cmd_suggest(const char *typed, const char *const *names, int n)
-{
+const char *ch_cmd_suggest(const char *typed, const char *const *names, int n) {
     const char *best = NULL;
     int best_d = (int)strlen(typed) / 3 + 2;
     for (int i = 0; i < n; i++) {
@@ -48,16 +46,14 @@ const char *ch_cmd_suggest(const char *typed, const char *const *names, int n)
     return best;
 }
 
-static int vfail(const char *cmd, int code, const char *fmt, va_list ap)
-{
+static int vfail(const char *cmd, int code, const char *fmt, va_list ap) {
     fprintf(stderr, "chimere%s%s: ", cmd ? " " : "", cmd ? cmd : "");
     vfprintf(stderr, fmt, ap);
     fputc('\n', stderr);
     return code;
 }
 
-int ch_cmd_fail(const char *cmd, int code, const char *fmt, ...)
-{
+int ch_cmd_fail(const char *cmd, int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     vfail(cmd, code, fmt, ap);
@@ -65,13 +61,11 @@ int ch_cmd_fail(const char *cmd, int code, const char *fmt, ...)
     return code;
 }
 
-int ch_cmd_fail_error(const char *cmd, const ch_error *e)
-{
+int ch_cmd_fail_error(const char *cmd, const ch_error *e) {
     return ch_cmd_fail(cmd, CH_EXIT_FAILED, "%s", e->msg[0] ? e->msg : ch_error_name(e->code));
 }
 
-static void print_option(const ch_opt_row *r, FILE *to)
-{
+static void print_option(const ch_opt_row *r, FILE *to) {
     char flag[64];
     int n = r->letter ? snprintf(flag, sizeof flag, "  -%c, --%s", r->letter, r->name)
                       : snprintf(flag, sizeof flag, "      --%s", r->name);
@@ -85,8 +79,7 @@ static void print_option(const ch_opt_row *r, FILE *to)
     fputc('\n', to);
 }
 
-void ch_cmd_print_help(const ch_cmd_spec *spec, FILE *to)
-{
+void ch_cmd_print_help(const ch_cmd_spec *spec, FILE *to) {
     int id[CH_OPT_COUNT + 4];
     int n = ch_opt_list_ids(spec, id);
     bool setting = false;
@@ -117,8 +110,7 @@ void ch_cmd_print_help(const ch_cmd_spec *spec, FILE *to)
 static const char RANDOM_MODEL[] = "random-weights.gguf"; // what `make run` writes
 
 // First *.gguf of dir in byte order, so that the choice does not depend on the file system; random weights come last.
-static char *first_gguf(const ch_cmd_options *o, const char *dir)
-{
+static char *first_gguf(const ch_cmd_options *o, const char *dir) {
     char best[256] = "";
     DIR *d = opendir(dir);
     if (!d)
@@ -140,8 +132,7 @@ static char *first_gguf(const ch_cmd_options *o, const char *dir)
     return path;
 }
 
-const char *ch_cmd_model_path(const ch_cmd_options *o, bool *shipped)
-{
+const char *ch_cmd_model_path(const ch_cmd_options *o, bool *shipped) {
     static const char *const places[] = {"models", "../models", "../../models", "../share/chimere/models"};
     if (shipped)
         *shipped = false;

@@ -7,8 +7,7 @@
 enum { BAR_WIDTH = 30 };
 static const uint64_t SHOW_AFTER_NS = 300000000, BAR_EVERY_NS = 100000000, LINE_EVERY_NS = 10000000000;
 
-static void draw_bar(ch_cmd_progress *p, double part, double seconds)
-{
+static void draw_bar(ch_cmd_progress *p, double part, double seconds) {
     char bar[BAR_WIDTH + 1];
     int full = (int)(part * BAR_WIDTH);
     memset(bar, '.', BAR_WIDTH);
@@ -22,8 +21,7 @@ static void draw_bar(ch_cmd_progress *p, double part, double seconds)
     p->drawn = true;
 }
 
-bool ch_cmd_show_progress(void *user, const char *what, uint64_t done, uint64_t total)
-{
+bool ch_cmd_show_progress(void *user, const char *what, uint64_t done, uint64_t total) {
     ch_cmd_progress *p = user;
     if (p->quiet || total == 0)
         return true;
@@ -56,8 +54,7 @@ bool ch_cmd_show_progress(void *user, const char *what, uint64_t done, uint64_t 
     return true;
 }
 
-void ch_cmd_end_progress(ch_cmd_progress *p)
-{
+void ch_cmd_end_progress(ch_cmd_progress *p) {
     if (p->drawn) {
         fputs("\r\033[K", stderr);
         fflush(stderr);

@@ -21,8 +21,7 @@ static const ch_cmd_spec spec = {
 };
 
 // The prompt into b; false after explaining.
-static bool read_prompt(ch_buf *b, const ch_cmd_options *o, int *code)
-{
+static bool read_prompt(ch_buf *b, const ch_cmd_options *o, int *code) {
     const char *text = ch_opt_text(o, CH_OPT_PROMPT), *file = ch_opt_text(o, CH_OPT_PROMPT_FILE);
     ch_error e = {0};
     *code = CH_EXIT_USAGE;
@@ -44,8 +43,7 @@ static bool read_prompt(ch_buf *b, const ch_cmd_options *o, int *code)
     return true;
 }
 
-static const char *reason_word(chimere_reason r)
-{
+static const char *reason_word(chimere_reason r) {
     switch (r) {
     case CHIMERE_REASON_STOP: return "stop";
     case CHIMERE_REASON_LENGTH: return "length";
@@ -55,8 +53,7 @@ static const char *reason_word(chimere_reason r)
 }
 
 // ids: JSON array under construction; taken.
-static void print_json(const ch_buf *text, json_t *ids, const chimere_event *ev)
-{
+static void print_json(const ch_buf *text, json_t *ids, const chimere_event *ev) {
     json_t *o = json_pack("{s:o, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f}", "text",
                           json_stringn(text->data ? text->data : "", text->len), "tokens", ids, "reason", reason_word(ev->reason),
                           "prompt_tokens", (int)ev->usage.prompt_tokens, "completion_tokens", (int)ev->usage.completion_tokens,
@@ -67,8 +64,7 @@ static void print_json(const ch_buf *text, json_t *ids, const chimere_event *ev)
     json_decref(o);
 }
 
-static void print_timings(const chimere_event *ev)
-{
+static void print_timings(const chimere_event *ev) {
     const chimere_usage *u = &ev->usage;
     double pre = ev->timings.prompt_ms, dec = ev->timings.answer_ms;
     fprintf(stderr, "\n[%d prompt tokens, %.1f/s; %d generated, %.1f/s; ended by %s; seed %lld]\n", u->prompt_tokens,
@@ -78,8 +74,7 @@ static void print_timings(const chimere_event *ev)
 }
 
 // Reads events to the end; Ctrl-C cancels. Returns the exit code.
-static int read_events(chimere_request *request, const ch_cmd_options *o, const sigset_t *signals)
-{
+static int read_events(chimere_request *request, const ch_cmd_options *o, const sigset_t *signals) {
     bool json = ch_opt_bool(o, CH_OPT_JSON), quiet = ch_opt_bool(o, CH_OPT_QUIET);
     ch_cmd_progress bar = {.quiet = quiet};
     ch_buf text = {0};
@@ -125,8 +120,7 @@ static int read_events(chimere_request *request, const ch_cmd_options *o, const 
     return code;
 }
 
-int ch_cmd_run(int argc, char **argv)
-{
+int ch_cmd_run(int argc, char **argv) {
     ch_cmd_options o;
     ch_buf prompt = {0};
     const char *stop[CHIMERE_STOP_MAX];

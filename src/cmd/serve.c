@@ -32,8 +32,7 @@ typedef struct loading {
     bool stopped;
 } loading;
 
-static bool show_loading(void *user, const char *what, uint64_t done, uint64_t total)
-{
+static bool show_loading(void *user, const char *what, uint64_t done, uint64_t total) {
     loading *l = user;
     if (total)
         ch_serve_set_progress(l->server, (double)done / (double)total);
@@ -42,8 +41,7 @@ static bool show_loading(void *user, const char *what, uint64_t done, uint64_t t
     return !l->stopped;
 }
 
-static void fill_server(ch_serve_params *p, const ch_cmd_options *o)
-{
+static void fill_server(ch_serve_params *p, const ch_cmd_options *o) {
     *p = (ch_serve_params){
         .host = ch_opt_text(o, CH_OPT_HOST),
         .port = (int)ch_opt_int(o, CH_OPT_PORT),
@@ -56,8 +54,7 @@ static void fill_server(ch_serve_params *p, const ch_cmd_options *o)
     };
 }
 
-static void say_ready(const ch_serve *s, const ch_cmd_options *o, const chimere_engine_info *i)
-{
+static void say_ready(const ch_serve *s, const ch_cmd_options *o, const chimere_engine_info *i) {
     const char *host = ch_opt_text(o, CH_OPT_HOST), *key = ch_opt_text(o, CH_OPT_API_KEY) ? " -H 'Authorization: Bearer KEY'" : "";
     const char *open = strchr(host, ':') ? "[" : "", *close = open[0] ? "]" : ""; // IPv6
     int port = ch_serve_port(s);
@@ -70,8 +67,7 @@ static void say_ready(const ch_serve *s, const ch_cmd_options *o, const chimere_
 }
 
 // Until a signal; then lets running answers end, for DRAIN_SECONDS or until a second signal.
-static void serve_until_signal(ch_serve *s, const sigset_t *signals)
-{
+static void serve_until_signal(ch_serve *s, const sigset_t *signals) {
     while (sigwaitinfo(signals, NULL) < 0)
         ;
     ch_serve_drain(s);
@@ -84,8 +80,7 @@ static void serve_until_signal(ch_serve *s, const sigset_t *signals)
             break;
 }
 
-int ch_cmd_serve(int argc, char **argv)
-{
+int ch_cmd_serve(int argc, char **argv) {
     ch_cmd_options o;
     int code;
     if (!ch_cmd_parse(&o, &spec, argc, argv, &code))

@@ -27,8 +27,7 @@ typedef struct renderer {
 } renderer;
 
 // Depth of nesting, counted without building anything.
-static bool too_deep(const char *s, size_t n)
-{
+static bool too_deep(const char *s, size_t n) {
     int depth = 0;
     bool in_string = false;
     for (size_t i = 0; i < n; i++) {
@@ -49,8 +48,7 @@ static bool too_deep(const char *s, size_t n)
     return false;
 }
 
-static int set_token(json_t *vars, const char *name, const ch_vocab *v, int32_t id)
-{
+static int set_token(json_t *vars, const char *name, const ch_vocab *v, int32_t id) {
     size_t n;
     const char *text = id < 0 ? NULL : ch_vocab_text(v, id, &n);
     if (!text || json_object_get(vars, name))
@@ -59,8 +57,7 @@ static int set_token(json_t *vars, const char *name, const ch_vocab *v, int32_t 
 }
 
 // Variables of one render, from an array of messages or an object; NULL with e set.
-static json_t *read_vars(const renderer *r, const char *s, size_t n, ch_error *e)
-{
+static json_t *read_vars(const renderer *r, const char *s, size_t n, ch_error *e) {
     if (too_deep(s, n)) {
         ch_error_set(e, CH_ELIMIT, "JSON: expected at most %d levels of nesting", MAX_JSON_DEPTH);
         return NULL;
@@ -90,8 +87,7 @@ static json_t *read_vars(const renderer *r, const char *s, size_t n, ch_error *e
     return vars;
 }
 
-static json_t *span_list(const ch_span *span, size_t n)
-{
+static json_t *span_list(const ch_span *span, size_t n) {
     json_t *list = json_array();
     for (size_t i = 0; list && i < n; i++) {
         json_t *one = json_pack("[I,I,b]", (json_int_t)span[i].begin, (json_int_t)span[i].end, span[i].literal);
@@ -104,8 +100,7 @@ static json_t *span_list(const ch_span *span, size_t n)
 }
 
 // One render: as text, or as a JSON object with the text, the spans or the error.
-static int render_one(const renderer *r, const char *s, size_t n, bool as_json, ch_error *e)
-{
+static int render_one(const renderer *r, const char *s, size_t n, bool as_json, ch_error *e) {
     ch_buf out = {0};
     ch_span *span = NULL;
     size_t n_span = 0;
@@ -131,8 +126,7 @@ static int render_one(const renderer *r, const char *s, size_t n, bool as_json, 
     return rc;
 }
 
-static int render_input(const renderer *r, ch_error *e)
-{
+static int render_input(const renderer *r, ch_error *e) {
     static const char example[] = "[{\"role\":\"system\",\"content\":\"You are helpful.\"},{\"role\":\"user\",\"content\":\"Hello\"}]";
     const char *path = ch_opt_text(r->o, CH_OPT_TEMPLATE_JSON);
     bool lines = ch_opt_bool(r->o, CH_OPT_TEMPLATE_LINES);
@@ -153,8 +147,7 @@ static int render_input(const renderer *r, ch_error *e)
 }
 
 // The template of --template, else the model's own.
-static int read_source(const ch_cmd_options *o, const ch_gguf *g, ch_buf *source, ch_error *e)
-{
+static int read_source(const ch_cmd_options *o, const ch_gguf *g, ch_buf *source, ch_error *e) {
     const char *path = ch_opt_text(o, CH_OPT_TEMPLATE);
     ch_gguf_str s;
     if (path)
@@ -167,8 +160,7 @@ static int read_source(const ch_cmd_options *o, const ch_gguf *g, ch_buf *source
     return ch_buf_append(source, s.p, s.n) ? 0 : ch_error_set(e, CH_ENOMEM, "no memory for the template");
 }
 
-int ch_cmd_template(int argc, char **argv)
-{
+int ch_cmd_template(int argc, char **argv) {
     ch_cmd_options o;
     int code;
     if (!ch_cmd_parse(&o, &spec, argc, argv, &code))

@@ -23,8 +23,7 @@ typedef struct tracer {
     int step, n_lines;
 } tracer;
 
-static void print_tensor(void *user, const char *name, int layer, const float *x, size_t n_row, size_t n_col)
-{
+static void print_tensor(void *user, const char *name, int layer, const float *x, size_t n_row, size_t n_col) {
     tracer *t = user;
     double sum = 0, mag = 0;
     float lo = INFINITY, hi = -INFINITY;
@@ -51,8 +50,7 @@ static void print_tensor(void *user, const char *name, int layer, const float *x
     t->n_lines++;
 }
 
-int ch_cmd_trace(int argc, char **argv)
-{
+int ch_cmd_trace(int argc, char **argv) {
     ch_cmd_options o;
     ch_model *m = NULL;
     ch_seq_pool *pool = NULL;

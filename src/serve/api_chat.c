@@ -18,8 +18,7 @@ typedef struct chat_state {
     bool role_sent, ended; // ended: nothing follows what is in out
 } chat_state;
 
-static void free_chat_state(void *state)
-{
+static void free_chat_state(void *state) {
     chat_state *c = state;
     ch_serve_free_chat(&c->chat);
     ch_buf_free(&c->answer);
@@ -28,8 +27,7 @@ static void free_chat_state(void *state)
     ch_free(c);
 }
 
-static bool make_id(char *id, size_t size)
-{
+static bool make_id(char *id, size_t size) {
     unsigned char r[16];
     if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r)
         return false;
@@ -39,21 +37,18 @@ static bool make_id(char *id, size_t size)
     return true;
 }
 
-static const char *reason_word(chimere_reason r)
-{
+static const char *reason_word(chimere_reason r) {
     return r == CHIMERE_REASON_LENGTH ? "length" : "stop";
 }
 
 // ---- rendering --------------------------------------------------------------------------------------------------------------
-static void put_head(ch_buf *b, const ch_exchange *x, const chat_state *c, const char *object)
-{
+static void put_head(ch_buf *b, const ch_exchange *x, const chat_state *c, const char *object) {
     ch_buf_printf(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", c->id, object, (long long)c->created);
     ch_serve_put_string(b, x->s->shown_name, strlen(x->s->shown_name));
     ch_buf_printf(b, ",\"system_fingerprint\":\"%s\",\"choices\":[", x->s->fingerprint);
 }
 
-static void put_usage(ch_buf *b, const chimere_event *ev)
-{
+static void put_usage(ch_buf *b, const chimere_event *ev) {
     const chimere_usage *u = &ev->usage;
     const chimere_timings *t = &ev->timings;
     int computed = u->prompt_tokens - u->cached_tokens;
@@ -70,8 +65,7 @@ static void put_usage(ch_buf *b, const chimere_event *ev)
                   t->answer_ms > 0 && u->completion_tokens > 1 ? (u->completion_tokens - 1) * 1000.0 / t->answer_ms : 0.0);
 }
 
-static void put_delta(chat_state *c, const ch_exchange *x, const char *member, const char *text, size_t n)
-{
+static void put_delta(chat_state *c, const ch_exchange *x, const char *member, const char *text, size_t n) {
     ch_buf_puts(&c->out, "data: ");
     put_head(&c->out, x, c, "chat.completion.chunk");
     ch_buf_printf(&c->out, "{\"index\":0,\"delta\":{\"%s\":", member);
@@ -79,8 +73,7 @@ static void put_delta(chat_state *c, const ch_exchange *x, const char *member, c
     ch_buf_puts(&c->out, "},\"finish_reason\":null}]}\n\n");
 }
 
-static void put_role(chat_state *c, const ch_exchange *x)
-{
+static void put_role(chat_state *c, const ch_exchange *x) {
     if (c->role_sent)
         return;
     c->role_sent = true;
@@ -89,21 +82,18 @@ static void put_role(chat_state *c, const ch_exchange *x)
     ch_buf_puts(&c->out, "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}\n\n");
 }
 
-static void fault_of(ch_serve_fault *f, const chat_state *c, const ch_exchange *x, const chimere_event *ev)
-{
+static void fault_of(ch_serve_fault *f, const chat_state *c, const ch_exchange *x, const chimere_event *ev) {
     int code = ev->reason == CHIMERE_REASON_CANCELLED ? CHIMERE_ECANCELLED : ev->error.code;
     int64_t ms = (int64_t)((ch_clock_ns() - c->t_submit) / 1000000);
     bool late = ev->usage.completion_tokens > 0 || (x->s->p.timeout_ms > 0 && ms >= x->s->p.timeout_ms);
     ch_serve_fault_from_engine(f, code, ev->error.msg[0] ? ev->error.msg : "no reason was given", late);
 }
 
-static bool failed(const chimere_event *ev)
-{
+static bool failed(const chimere_event *ev) {
     return ev->kind == CHIMERE_EVENT_DONE && (ev->reason == CHIMERE_REASON_ERROR || ev->reason == CHIMERE_REASON_CANCELLED);
 }
 
-static void put_end(chat_state *c, const ch_exchange *x, const chimere_event *ev)
-{
+static void put_end(chat_state *c, const ch_exchange *x, const chimere_event *ev) {
     c->ended = true;
     if (failed(ev)) {
         ch_serve_fault f;
@@ -127,8 +117,7 @@ static void put_end(chat_state *c, const ch_exchange *x, const chimere_event *ev
     ch_buf_puts(&c->out, "data: [DONE]\n\n");
 }
 
-static void put_event(chat_state *c, const ch_exchange *x, const chimere_event *ev)
-{
+static void put_event(chat_state *c, const ch_exchange *x, const chimere_event *ev) {
     if (ev->kind == CHIMERE_EVENT_DONE) {
         put_end(c, x, ev);
         return;
@@ -141,8 +130,7 @@ static void put_event(chat_state *c, const ch_exchange *x, const chimere_event *
 }
 
 // ---- streamed ---------------------------------------------------------------------------------------------------------------
-static ssize_t on_read(void *cls, uint64_t pos, char *buf, size_t max)
-{
+static ssize_t on_read(void *cls, uint64_t pos, char *buf, size_t max) {
     ch_exchange *x = cls;
     chat_state *c = x->state;
     chimere_event ev;
@@ -179,8 +167,7 @@ static ssize_t on_read(void *cls, uint64_t pos, char *buf, size_t max)
     }
 }
 
-static enum MHD_Result start_stream(ch_exchange *x)
-{
+static enum MHD_Result start_stream(ch_exchange *x) {
     struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, on_read, x, NULL);
     if (r) {
         MHD_add_response_header(r, "Content-Type", "text/event-stream; charset=utf-8");
@@ -191,8 +178,7 @@ static enum MHD_Result start_stream(ch_exchange *x)
 
 // The status line waits for the first event, so that a refused prompt has its own status; when the queue is long it is
 // sent after a while all the same, so that the client knows that it is being served.
-static enum MHD_Result begin_stream(ch_exchange *x)
-{
+static enum MHD_Result begin_stream(ch_exchange *x) {
     chat_state *c = x->state;
     chimere_event ev;
     for (;;) {
@@ -218,8 +204,7 @@ static enum MHD_Result begin_stream(ch_exchange *x)
 }
 
 // ---- not streamed -----------------------------------------------------------------------------------------------------------
-static enum MHD_Result reply_whole(ch_exchange *x, const chimere_event *ev)
-{
+static enum MHD_Result reply_whole(ch_exchange *x, const chimere_event *ev) {
     chat_state *c = x->state;
     ch_buf b = {0};
     put_head(&b, x, c, "chat.completion");
@@ -239,8 +224,7 @@ static enum MHD_Result reply_whole(ch_exchange *x, const chimere_event *ev)
     return ok;
 }
 
-static enum MHD_Result collect(ch_exchange *x)
-{
+static enum MHD_Result collect(ch_exchange *x) {
     chat_state *c = x->state;
     chimere_event ev;
     for (;;) {
@@ -270,8 +254,7 @@ static enum MHD_Result collect(ch_exchange *x)
 }
 
 // ---- begin ------------------------------------------------------------------------------------------------------------------
-static bool check_model(const ch_exchange *x, const char *model, ch_serve_fault *f)
-{
+static bool check_model(const ch_exchange *x, const char *model, ch_serve_fault *f) {
     if (!model || !model[0] || x->s->p.any_model || strcmp(model, x->s->shown_name) == 0)
         return true;
     return ch_serve_refuse(f, 404, "model_not_found", "model",
@@ -279,8 +262,7 @@ static bool check_model(const ch_exchange *x, const char *model, ch_serve_fault 
                            x->s->shown_name);
 }
 
-static bool submit(ch_exchange *x, chat_state *c, ch_serve_fault *f)
-{
+static bool submit(ch_exchange *x, chat_state *c, ch_serve_fault *f) {
     chimere_engine *engine = atomic_load(&x->s->engine);
     chimere_request_params q;
     chimere_error e = {0};
@@ -307,8 +289,7 @@ static bool submit(ch_exchange *x, chat_state *c, ch_serve_fault *f)
     return true;
 }
 
-enum MHD_Result ch_serve_answer_chat(ch_exchange *x)
-{
+enum MHD_Result ch_serve_answer_chat(ch_exchange *x) {
     ch_serve_fault f = {0};
     if (!x->state) {
         chat_state *c = ch_alloc(sizeof *c);

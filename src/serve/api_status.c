@@ -6,8 +6,7 @@
 // The engine has work and has not ended a step for this long: something is stuck. Far above any honest step.
 static const uint64_t STALL_MS = 300000;
 
-static json_t *describe_model(const ch_serve *s, const chimere_engine_info *i)
-{
+static json_t *describe_model(const ch_serve *s, const chimere_engine_info *i) {
     return json_pack("{s:s, s:s, s:I, s:s, s:{s:s, s:i, s:i, s:i, s:I, s:I, s:b, s:b}}", "id", s->shown_name, "object", "model",
                      "created", (json_int_t)s->t_created, "owned_by", "local", "meta", "arch", i->arch, "n_ctx", (int)i->n_ctx,
                      "n_ctx_train", (int)i->n_ctx_train, "n_vocab", (int)i->n_vocab, "n_params", (json_int_t)i->n_params,
@@ -15,14 +14,12 @@ static json_t *describe_model(const ch_serve *s, const chimere_engine_info *i)
                      (int)i->template_has_tools);
 }
 
-enum MHD_Result ch_serve_answer_models(ch_exchange *x)
-{
+enum MHD_Result ch_serve_answer_models(ch_exchange *x) {
     const chimere_engine_info *i = chimere_engine_get_info(atomic_load(&x->s->engine));
     return ch_serve_reply_json(x, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", describe_model(x->s, i)));
 }
 
-enum MHD_Result ch_serve_answer_model(ch_exchange *x)
-{
+enum MHD_Result ch_serve_answer_model(ch_exchange *x) {
     if (strcmp(x->rest, x->s->shown_name) != 0) {
         ch_serve_fault f;
         ch_serve_refuse(&f, 404, "model_not_found", "model", "there is no model \"%.80s\" here, only \"%.80s\"", x->rest,
@@ -32,8 +29,7 @@ enum MHD_Result ch_serve_answer_model(ch_exchange *x)
     return ch_serve_reply_json(x, 200, describe_model(x->s, chimere_engine_get_info(atomic_load(&x->s->engine))));
 }
 
-enum MHD_Result ch_serve_answer_health(ch_exchange *x)
-{
+enum MHD_Result ch_serve_answer_health(ch_exchange *x) {
     ch_serve *s = x->s;
     chimere_engine *engine = atomic_load(&s->engine);
     if (!engine)
@@ -54,13 +50,11 @@ enum MHD_Result ch_serve_answer_health(ch_exchange *x)
                   (json_int_t)m.last_step_age_ms));
 }
 
-static void put_metric(ch_buf *b, const char *name, const char *type, const char *help, double v)
-{
+static void put_metric(ch_buf *b, const char *name, const char *type, const char *help, double v) {
     ch_buf_printf(b, "# HELP chimere_%s %s\n# TYPE chimere_%s %s\nchimere_%s %.17g\n", name, help, name, type, name, v);
 }
 
-enum MHD_Result ch_serve_answer_metrics(ch_exchange *x)
-{
+enum MHD_Result ch_serve_answer_metrics(ch_exchange *x) {
     ch_serve *s = x->s;
     chimere_metrics m;
     ch_buf b = {0};
@@ -97,8 +91,7 @@ enum MHD_Result ch_serve_answer_metrics(ch_exchange *x)
     return ok;
 }
 
-enum MHD_Result ch_serve_answer_root(ch_exchange *x)
-{
+enum MHD_Result ch_serve_answer_root(ch_exchange *x) {
     ch_serve *s = x->s;
     bool loaded = atomic_load(&s->engine) != NULL;
     ch_buf b = {0};

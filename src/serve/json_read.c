@@ -6,8 +6,7 @@
 
 // Deepest nesting and number of values (an upper bound: brackets, commas and colons) outside strings. Malformed text is
 // left to the parser.
-static void measure(const char *s, size_t n, size_t *depth, size_t *values)
-{
+static void measure(const char *s, size_t n, size_t *depth, size_t *values) {
     size_t level = 0, deepest = 0, count = 1;
     for (size_t i = 0; i < n; i++) {
         switch (s[i]) {
@@ -33,8 +32,7 @@ static void measure(const char *s, size_t n, size_t *depth, size_t *values)
     *values = count;
 }
 
-json_t *ch_serve_read_json(const char *text, size_t n, const char *what, const char *param, ch_serve_fault *f)
-{
+json_t *ch_serve_read_json(const char *text, size_t n, const char *what, const char *param, ch_serve_fault *f) {
     size_t depth, values;
     measure(text, n, &depth, &values);
     if (depth > CH_SERVE_JSON_DEPTH) {

@@ -4,8 +4,7 @@
 
 #include "serve/server.h"
 
-static const char *type_of_status(int status)
-{
+static const char *type_of_status(int status) {
     switch (status) {
     case 401: return "authentication_error";
     case 403: return "permission_error";
@@ -15,8 +14,7 @@ static const char *type_of_status(int status)
     }
 }
 
-bool ch_serve_refuse(ch_serve_fault *f, int status, const char *code, const char *param, const char *fmt, ...)
-{
+bool ch_serve_refuse(ch_serve_fault *f, int status, const char *code, const char *param, const char *fmt, ...) {
     va_list ap;
     f->status = status;
     f->type = type_of_status(status);
@@ -28,8 +26,7 @@ bool ch_serve_refuse(ch_serve_fault *f, int status, const char *code, const char
     return false;
 }
 
-void ch_serve_fault_from_engine(ch_serve_fault *f, int code, const char *msg, bool started)
-{
+void ch_serve_fault_from_engine(ch_serve_fault *f, int code, const char *msg, bool started) {
     switch (code) {
     case CHIMERE_EFORMAT: ch_serve_refuse(f, 400, "template_error", "messages", "%s", msg); break;
     case CHIMERE_EUNSUPPORTED: ch_serve_refuse(f, 400, "unsupported", NULL, "%s", msg); break;
@@ -47,8 +44,7 @@ void ch_serve_fault_from_engine(ch_serve_fault *f, int code, const char *msg, bo
     }
 }
 
-bool ch_serve_put_string(ch_buf *b, const char *s, size_t n)
-{
+bool ch_serve_put_string(ch_buf *b, const char *s, size_t n) {
     static const char hex[] = "0123456789abcdef";
     ch_buf_append(b, "\"", 1);
     size_t from = 0, i = 0;
@@ -84,8 +80,7 @@ bool ch_serve_put_string(ch_buf *b, const char *s, size_t n)
     return !b->failed;
 }
 
-void ch_serve_put_fault(ch_buf *b, const ch_serve_fault *f)
-{
+void ch_serve_put_fault(ch_buf *b, const ch_serve_fault *f) {
     ch_buf_puts(b, "{\"error\":{\"message\":");
     ch_serve_put_string(b, f->msg, strlen(f->msg));
     ch_buf_printf(b, ",\"type\":\"%s\",\"param\":", f->type);
@@ -97,8 +92,7 @@ void ch_serve_put_fault(ch_buf *b, const ch_serve_fault *f)
 }
 
 // Pages served from this machine may use the server; others only when they were named with cors_origin.
-static bool is_local_origin(const char *origin)
-{
+static bool is_local_origin(const char *origin) {
     static const char *const host[] = {"localhost", "127.0.0.1", "[::1]"};
     const char *h = strncmp(origin, "http://", 7) == 0 ? origin + 7 : strncmp(origin, "https://", 8) == 0 ? origin + 8 : NULL;
     for (size_t i = 0; h && i < sizeof host / sizeof host[0]; i++) {
@@ -109,15 +103,13 @@ static bool is_local_origin(const char *origin)
     return false;
 }
 
-bool ch_serve_origin_allowed(const ch_serve *s, const char *origin)
-{
+bool ch_serve_origin_allowed(const ch_serve *s, const char *origin) {
     if (is_local_origin(origin))
         return true;
     return s->cors_origin && (strcmp(s->cors_origin, "*") == 0 || strcmp(s->cors_origin, origin) == 0);
 }
 
-enum MHD_Result ch_serve_queue(ch_exchange *x, int status, struct MHD_Response *r)
-{
+enum MHD_Result ch_serve_queue(ch_exchange *x, int status, struct MHD_Response *r) {
     if (!r)
         return MHD_NO;
     MHD_add_response_header(r, "Cache-Control", "no-store");
@@ -141,16 +133,14 @@ enum MHD_Result ch_serve_queue(ch_exchange *x, int status, struct MHD_Response *
     return ok;
 }
 
-enum MHD_Result ch_serve_reply_text(ch_exchange *x, int status, const char *type, const char *data, size_t n)
-{
+enum MHD_Result ch_serve_reply_text(ch_exchange *x, int status, const char *type, const char *data, size_t n) {
     struct MHD_Response *r = MHD_create_response_from_buffer(n, (void *)(uintptr_t)data, MHD_RESPMEM_MUST_COPY);
     if (r)
         MHD_add_response_header(r, "Content-Type", type);
     return ch_serve_queue(x, status, r);
 }
 
-enum MHD_Result ch_serve_reply_json(ch_exchange *x, int status, json_t *value)
-{
+enum MHD_Result ch_serve_reply_json(ch_exchange *x, int status, json_t *value) {
     char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
     json_decref(value);
     if (!text) {
@@ -163,8 +153,7 @@ enum MHD_Result ch_serve_reply_json(ch_exchange *x, int status, json_t *value)
     return ok;
 }
 
-enum MHD_Result ch_serve_reply_fault(ch_exchange *x, const ch_serve_fault *f)
-{
+enum MHD_Result ch_serve_reply_fault(ch_exchange *x, const ch_serve_fault *f) {
     ch_buf b = {0};
     ch_serve_put_fault(&b, f);
     enum MHD_Result ok = MHD_NO;

@@ -5,8 +5,7 @@
 
 #include "serve/request.h"
 
-const char *ch_serve_json_kind(const json_t *v)
-{
+const char *ch_serve_json_kind(const json_t *v) {
     switch (v ? json_typeof(v) : JSON_NULL) {
     case JSON_OBJECT: return "an object";
     case JSON_ARRAY: return "an array";
@@ -18,20 +17,17 @@ const char *ch_serve_json_kind(const json_t *v)
     }
 }
 
-static bool wrong_type(ch_serve_fault *f, const char *field, const char *want, const json_t *v)
-{
+static bool wrong_type(ch_serve_fault *f, const char *field, const char *want, const json_t *v) {
     return ch_serve_refuse(f, 400, "invalid_type", field, "%s: expected %s, found %s", field, want, ch_serve_json_kind(v));
 }
 
 // NULL when absent or null.
-static const json_t *get(const json_t *o, const char *field)
-{
+static const json_t *get(const json_t *o, const char *field) {
     const json_t *v = json_object_get(o, field);
     return json_is_null(v) ? NULL : v;
 }
 
-static bool read_bool(const json_t *o, const char *field, bool *out, ch_serve_fault *f)
-{
+static bool read_bool(const json_t *o, const char *field, bool *out, ch_serve_fault *f) {
     const json_t *v = get(o, field);
     if (v && !json_is_boolean(v))
         return wrong_type(f, field, "true or false", v);
@@ -41,8 +37,7 @@ static bool read_bool(const json_t *o, const char *field, bool *out, ch_serve_fa
 }
 
 // Whole numbers, also written as 3.0 or 1e3. Values beyond int64 are cut to its ends.
-static bool read_whole(const json_t *v, const char *field, int64_t *out, ch_serve_fault *f)
-{
+static bool read_whole(const json_t *v, const char *field, int64_t *out, ch_serve_fault *f) {
     if (json_is_integer(v)) {
         *out = json_integer_value(v);
         return true;
@@ -56,8 +51,7 @@ static bool read_whole(const json_t *v, const char *field, int64_t *out, ch_serv
     return true;
 }
 
-static bool read_max_tokens(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
-{
+static bool read_max_tokens(const json_t *o, ch_serve_chat *c, ch_serve_fault *f) {
     static const char *const name[] = {"max_completion_tokens", "max_tokens"};
     for (int i = 0; i < 2; i++) {
         const json_t *v = get(o, name[i]);
@@ -76,8 +70,7 @@ static bool read_max_tokens(const json_t *o, ch_serve_chat *c, ch_serve_fault *f
     return true;
 }
 
-static bool read_sampling(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
-{
+static bool read_sampling(const json_t *o, ch_serve_chat *c, ch_serve_fault *f) {
     chimere_param row;
     for (size_t i = 0; chimere_sampling_param(i, &row); i++) {
         const json_t *v = get(o, row.name);
@@ -98,8 +91,7 @@ static bool read_sampling(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
     return true;
 }
 
-static bool add_stop(ch_serve_chat *c, const json_t *v, const char *field, ch_serve_fault *f)
-{
+static bool add_stop(ch_serve_chat *c, const json_t *v, const char *field, ch_serve_fault *f) {
     if (!json_is_string(v))
         return wrong_type(f, field, "a string", v);
     size_t n = json_string_length(v);
@@ -113,8 +105,7 @@ static bool add_stop(ch_serve_chat *c, const json_t *v, const char *field, ch_se
     return true;
 }
 
-static bool read_stop(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
-{
+static bool read_stop(const json_t *o, ch_serve_chat *c, ch_serve_fault *f) {
     const json_t *v = get(o, "stop");
     if (!v)
         return true;
@@ -134,8 +125,7 @@ static bool read_stop(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
     return true;
 }
 
-static bool read_stream(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
-{
+static bool read_stream(const json_t *o, ch_serve_chat *c, ch_serve_fault *f) {
     if (!read_bool(o, "stream", &c->stream, f))
         return false;
     const json_t *v = get(o, "stream_options");
@@ -152,15 +142,13 @@ static bool read_stream(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
     return true;
 }
 
-static bool valid_tool_name(const char *s)
-{
+static bool valid_tool_name(const char *s) {
     size_t n = strlen(s);
     return n >= 1 && n <= 64 &&
            strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == n;
 }
 
-static bool check_tool(const json_t *tool, size_t i, ch_serve_fault *f)
-{
+static bool check_tool(const json_t *tool, size_t i, ch_serve_fault *f) {
     char field[48];
     snprintf(field, sizeof field, "tools[%zu]", i);
     if (!json_is_object(tool))
@@ -183,8 +171,7 @@ static bool check_tool(const json_t *tool, size_t i, ch_serve_fault *f)
     return true;
 }
 
-static bool read_tools(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
-{
+static bool read_tools(const json_t *o, ch_serve_chat *c, ch_serve_fault *f) {
     const json_t *v = get(o, "tools"), *choice = get(o, "tool_choice");
     const char *how = json_string_value(choice);
     if (v && !json_is_array(v))
@@ -205,8 +192,7 @@ static bool read_tools(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
     return c->tools_json || ch_serve_refuse(f, 503, "out_of_memory", NULL, "out of memory");
 }
 
-static bool read_template_options(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
-{
+static bool read_template_options(const json_t *o, ch_serve_chat *c, ch_serve_fault *f) {
     bool think = false;
     const json_t *v = get(o, "enable_thinking");
     if (!read_bool(o, "enable_thinking", &think, f))
@@ -241,8 +227,7 @@ static bool read_template_options(const json_t *o, ch_serve_chat *c, ch_serve_fa
 }
 
 // Fields we know but cannot do, with the values that ask for nothing.
-static bool refuse_unsupported(const json_t *o, ch_serve_fault *f)
-{
+static bool refuse_unsupported(const json_t *o, ch_serve_fault *f) {
     enum { FALSE_OK, ZERO_OK, ONE_OK, TRUE_OK, EMPTY_OK, NEVER };
     static const struct {
         const char *name;
@@ -283,8 +268,7 @@ static bool refuse_unsupported(const json_t *o, ch_serve_fault *f)
     return true;
 }
 
-static bool read_body(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
-{
+static bool read_body(const json_t *o, ch_serve_chat *c, ch_serve_fault *f) {
     if (!json_is_object(o))
         return ch_serve_refuse(f, 400, "invalid_type", NULL, "the request body: expected a JSON object, found %s",
                                ch_serve_json_kind(o));
@@ -304,8 +288,7 @@ static bool read_body(const json_t *o, ch_serve_chat *c, ch_serve_fault *f)
     return c->messages_json || ch_serve_refuse(f, 503, "out_of_memory", NULL, "out of memory");
 }
 
-bool ch_serve_parse_chat(ch_serve_chat *c, const chimere_engine *engine, const char *body, size_t n, ch_serve_fault *f)
-{
+bool ch_serve_parse_chat(ch_serve_chat *c, const chimere_engine *engine, const char *body, size_t n, ch_serve_fault *f) {
     memset(c, 0, sizeof *c);
     c->max_tokens = -1;
     c->enable_thinking = -1;
@@ -318,8 +301,7 @@ bool ch_serve_parse_chat(ch_serve_chat *c, const chimere_engine *engine, const c
     return ok;
 }
 
-void ch_serve_free_chat(ch_serve_chat *c)
-{
+void ch_serve_free_chat(ch_serve_chat *c) {
     ch_free(c->model);
     free(c->messages_json); // jansson's
     free(c->tools_json);

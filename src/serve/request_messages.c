@@ -9,29 +9,24 @@ typedef struct place {
     char field[96]; // "messages[3].content"
 } place;
 
-static const char *at(place *p, const char *member)
-{
+static const char *at(place *p, const char *member) {
     snprintf(p->field, sizeof p->field, "messages[%zu]%s%s", p->i, member[0] ? "." : "", member);
     return p->field;
 }
 
-static bool wrong_type(ch_serve_fault *f, const char *field, const char *want, const json_t *v)
-{
+static bool wrong_type(ch_serve_fault *f, const char *field, const char *want, const json_t *v) {
     return ch_serve_refuse(f, 400, "invalid_type", field, "%s: expected %s, found %s", field, want, ch_serve_json_kind(v));
 }
 
-static bool no_memory(ch_serve_fault *f)
-{
+static bool no_memory(ch_serve_fault *f) {
     return ch_serve_refuse(f, 503, "out_of_memory", NULL, "out of memory");
 }
 
-static bool put(json_t *o, const char *key, json_t *v, ch_serve_fault *f)
-{
+static bool put(json_t *o, const char *key, json_t *v, ch_serve_fault *f) {
     return json_object_set_new(o, key, v) == 0 || no_memory(f);
 }
 
-static bool read_parts(const json_t *parts, json_t *out, place *p, ch_serve_fault *f)
-{
+static bool read_parts(const json_t *parts, json_t *out, place *p, ch_serve_fault *f) {
     ch_buf text = {0};
     bool ok = true;
     for (size_t k = 0; ok && k < json_array_size(parts); k++) {
@@ -59,8 +54,7 @@ static bool read_parts(const json_t *parts, json_t *out, place *p, ch_serve_faul
     return ok;
 }
 
-static bool read_content(const json_t *m, json_t *out, const char *role, place *p, ch_serve_fault *f)
-{
+static bool read_content(const json_t *m, json_t *out, const char *role, place *p, ch_serve_fault *f) {
     const json_t *v = json_object_get(m, "content");
     if (json_is_string(v))
         return put(out, "content", json_stringn(json_string_value(v), json_string_length(v)), f);
@@ -74,8 +68,7 @@ static bool read_content(const json_t *m, json_t *out, const char *role, place *
 }
 
 // A string that holds a JSON object, or the object itself.
-static json_t *read_arguments(const json_t *v, const char *field, ch_serve_fault *f)
-{
+static json_t *read_arguments(const json_t *v, const char *field, ch_serve_fault *f) {
     json_t *args = NULL;
     if (json_is_object(v))
         return json_incref((json_t *)(uintptr_t)v);
@@ -94,8 +87,7 @@ static json_t *read_arguments(const json_t *v, const char *field, ch_serve_fault
     return args;
 }
 
-static bool read_tool_call(const json_t *call, size_t k, json_t *calls, place *p, ch_serve_fault *f)
-{
+static bool read_tool_call(const json_t *call, size_t k, json_t *calls, place *p, ch_serve_fault *f) {
     char member[64];
     snprintf(member, sizeof member, "tool_calls[%zu].function", k);
     const json_t *fn = json_object_get(call, "function"), *id = json_object_get(call, "id");
@@ -114,8 +106,7 @@ static bool read_tool_call(const json_t *call, size_t k, json_t *calls, place *p
     return !json_is_string(id) || put(made, "id", json_incref((json_t *)(uintptr_t)id), f);
 }
 
-static bool read_tool_calls(const json_t *m, json_t *out, place *p, ch_serve_fault *f)
-{
+static bool read_tool_calls(const json_t *m, json_t *out, place *p, ch_serve_fault *f) {
     const json_t *v = json_object_get(m, "tool_calls");
     if (!v || json_is_null(v) || (json_is_array(v) && json_array_size(v) == 0))
         return true;
@@ -130,8 +121,7 @@ static bool read_tool_calls(const json_t *m, json_t *out, place *p, ch_serve_fau
     return true;
 }
 
-static bool read_message(const json_t *m, json_t *out, place *p, ch_serve_fault *f)
-{
+static bool read_message(const json_t *m, json_t *out, place *p, ch_serve_fault *f) {
     static const char *const roles[] = {"system", "user", "assistant", "tool"};
     static const char *const texts[] = {"reasoning_content", "name", "tool_call_id"};
     if (!json_is_object(m))
@@ -164,8 +154,7 @@ static bool read_message(const json_t *m, json_t *out, place *p, ch_serve_fault 
     return strcmp(known, "assistant") != 0 || read_tool_calls(m, out, p, f);
 }
 
-json_t *ch_serve_read_messages(const json_t *messages, ch_serve_fault *f)
-{
+json_t *ch_serve_read_messages(const json_t *messages, ch_serve_fault *f) {
     place p = {0};
     size_t n = json_array_size(messages);
     if (!messages) {

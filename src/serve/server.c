@@ -26,8 +26,7 @@ enum {
 
 // ---- one exchange ---------------------------------------------------------------------------------------------------------
 static const ch_endpoint *find_endpoint(const char *method, const char *path, const char **rest, ch_serve_fault *f,
-                                        const char **allow)
-{
+                                        const char **allow) {
     *rest = "";
     for (int i = 0; i < N_ENDPOINTS; i++) {
         const ch_endpoint *ep = &endpoints[i];
@@ -49,8 +48,7 @@ static const ch_endpoint *find_endpoint(const char *method, const char *path, co
 }
 
 // Takes the same time wherever the first difference is.
-static bool same_key(const char *a, const char *b)
-{
+static bool same_key(const char *a, const char *b) {
     size_t na = strlen(a), nb = strlen(b);
     unsigned diff = na != nb;
     for (size_t i = 0; i < na; i++)
@@ -58,13 +56,11 @@ static bool same_key(const char *a, const char *b)
     return diff == 0;
 }
 
-static const char *header(const ch_exchange *x, const char *name)
-{
+static const char *header(const ch_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->conn, MHD_HEADER_KIND, name);
 }
 
-static bool check_origin(ch_exchange *x, ch_serve_fault *f)
-{
+static bool check_origin(ch_exchange *x, ch_serve_fault *f) {
     const char *origin = header(x, "Origin");
     if (!origin)
         return true;
@@ -77,8 +73,7 @@ static bool check_origin(ch_exchange *x, ch_serve_fault *f)
                            "pages of %.100s may not use this server; start it with --cors-origin to let them", origin);
 }
 
-static bool check_key(const ch_exchange *x, ch_serve_fault *f)
-{
+static bool check_key(const ch_exchange *x, ch_serve_fault *f) {
     const char *auth = header(x, "Authorization");
     if (!x->s->api_key)
         return true;
@@ -88,8 +83,7 @@ static bool check_key(const ch_exchange *x, ch_serve_fault *f)
                                                                         : "expected the header Authorization: Bearer KEY");
 }
 
-static bool check_body_headers(const ch_exchange *x, ch_serve_fault *f)
-{
+static bool check_body_headers(const ch_exchange *x, ch_serve_fault *f) {
     const char *type = header(x, "Content-Type"), *length = header(x, "Content-Length");
     if (type && strncasecmp(type, "application/json", 16) != 0)
         return ch_serve_refuse(f, 415, "unsupported_media_type", NULL,
@@ -100,8 +94,7 @@ static bool check_body_headers(const ch_exchange *x, ch_serve_fault *f)
     return true;
 }
 
-static bool check_engine(const ch_exchange *x, ch_serve_fault *f)
-{
+static bool check_engine(const ch_exchange *x, ch_serve_fault *f) {
     if (atomic_load(&x->s->draining))
         return ch_serve_refuse(f, 503, "shutting_down", NULL, "the server is stopping");
     if (!atomic_load(&x->s->engine))
@@ -110,8 +103,7 @@ static bool check_engine(const ch_exchange *x, ch_serve_fault *f)
     return true;
 }
 
-static enum MHD_Result reply_preflight(ch_exchange *x)
-{
+static enum MHD_Result reply_preflight(ch_exchange *x) {
     struct MHD_Response *r = MHD_create_response_from_buffer(0, (void *)(uintptr_t)"", MHD_RESPMEM_PERSISTENT);
     if (r) {
         const char *wanted = header(x, "Access-Control-Request-Headers");
@@ -124,8 +116,7 @@ static enum MHD_Result reply_preflight(ch_exchange *x)
     return ch_serve_queue(x, 204, r);
 }
 
-static enum MHD_Result reply_refusal(ch_exchange *x)
-{
+static enum MHD_Result reply_refusal(ch_exchange *x) {
     if (!x->allow)
         return ch_serve_reply_fault(x, &x->refusal);
     ch_buf b = {0};
@@ -139,8 +130,7 @@ static enum MHD_Result reply_refusal(ch_exchange *x)
     return ch_serve_queue(x, x->refusal.status, r);
 }
 
-static ch_exchange *begin_exchange(ch_serve *s, struct MHD_Connection *conn, const char *path, const char *method)
-{
+static ch_exchange *begin_exchange(ch_serve *s, struct MHD_Connection *conn, const char *path, const char *method) {
     ch_exchange *x = ch_alloc(sizeof *x);
     if (!x)
         return NULL;
@@ -168,8 +158,7 @@ static ch_exchange *begin_exchange(ch_serve *s, struct MHD_Connection *conn, con
 
 // True: go on reading. A refused body is read and dropped up to SWALLOW bytes; past that the connection is closed, which
 // is all the library allows in the middle of a body.
-static bool take_body(ch_exchange *x, const char *data, size_t n)
-{
+static bool take_body(ch_exchange *x, const char *data, size_t n) {
     ch_serve *s = x->s;
     if (!x->refused && x->body.len + n > s->p.max_body) {
         x->refused = true;
@@ -194,14 +183,12 @@ static bool take_body(ch_exchange *x, const char *data, size_t n)
     return x->n_dropped <= SWALLOW;
 }
 
-static ch_connection *connection_of(struct MHD_Connection *conn)
-{
+static ch_connection *connection_of(struct MHD_Connection *conn) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
 
-static void mark_connection(ch_serve *s, struct MHD_Connection *conn, bool busy)
-{
+static void mark_connection(ch_serve *s, struct MHD_Connection *conn, bool busy) {
     ch_connection *c = connection_of(conn);
     pthread_mutex_lock(&s->lock);
     if (c) {
@@ -212,8 +199,7 @@ static void mark_connection(ch_serve *s, struct MHD_Connection *conn, bool busy)
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const char *path, const char *method,
-                                  const char *version, const char *data, size_t *n, void **own)
-{
+                                  const char *version, const char *data, size_t *n, void **own) {
     ch_serve *s = cls;
     ch_exchange *x = *own;
     (void)version;
@@ -245,8 +231,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
     return x->endpoint->answer(x);
 }
 
-static void on_completed(void *cls, struct MHD_Connection *conn, void **own, enum MHD_RequestTerminationCode code)
-{
+static void on_completed(void *cls, struct MHD_Connection *conn, void **own, enum MHD_RequestTerminationCode code) {
     ch_serve *s = cls;
     ch_exchange *x = *own;
     (void)code;
@@ -266,8 +251,7 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **own, enu
     mark_connection(s, conn, false);
 }
 
-static void on_connection(void *cls, struct MHD_Connection *conn, void **own, enum MHD_ConnectionNotificationCode code)
-{
+static void on_connection(void *cls, struct MHD_Connection *conn, void **own, enum MHD_ConnectionNotificationCode code) {
     ch_serve *s = cls;
     ch_connection *c = *own;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -298,8 +282,7 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **own, en
 }
 
 static void on_log(void *cls, const char *fmt, va_list ap) CH_PRINTF(2, 0);
-static void on_log(void *cls, const char *fmt, va_list ap)
-{
+static void on_log(void *cls, const char *fmt, va_list ap) {
     char line[300];
     (void)cls;
     vsnprintf(line, sizeof line, fmt, ap);
@@ -308,8 +291,7 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 }
 
 // ---- start and stop -------------------------------------------------------------------------------------------------------
-static int listen_on(ch_serve *s, ch_error *e)
-{
+static int listen_on(ch_serve *s, ch_error *e) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
     char port[16];
     snprintf(port, sizeof port, "%d", s->p.port);
@@ -341,8 +323,7 @@ static int listen_on(ch_serve *s, ch_error *e)
     return 0;
 }
 
-static int start_daemon(ch_serve *s, ch_error *e)
-{
+static int start_daemon(ch_serve *s, ch_error *e) {
     s->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
         MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, s->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
@@ -354,13 +335,11 @@ static int start_daemon(ch_serve *s, ch_error *e)
     return 0;
 }
 
-static char *copy(const char *s)
-{
+static char *copy(const char *s) {
     return s ? ch_strndup(s, strlen(s)) : NULL;
 }
 
-int ch_serve_start(ch_serve **out, const ch_serve_params *p, ch_error *e)
-{
+int ch_serve_start(ch_serve **out, const ch_serve_params *p, ch_error *e) {
     *out = NULL;
     if (p->name && (!p->name[0] || !ch_utf8_valid(p->name, strlen(p->name))))
         return ch_error_set(e, CH_ERANGE, "the model's name must be UTF-8 text");
@@ -398,18 +377,15 @@ int ch_serve_start(ch_serve **out, const ch_serve_params *p, ch_error *e)
     return 0;
 }
 
-int ch_serve_port(const ch_serve *s)
-{
+int ch_serve_port(const ch_serve *s) {
     return s->port;
 }
 
-void ch_serve_set_progress(ch_serve *s, double part)
-{
+void ch_serve_set_progress(ch_serve *s, double part) {
     atomic_store(&s->progress, part);
 }
 
-int ch_serve_set_engine(ch_serve *s, chimere_engine *engine)
-{
+int ch_serve_set_engine(ch_serve *s, chimere_engine *engine) {
     const chimere_engine_info *info = chimere_engine_get_info(engine);
     const char *file = strrchr(info->path, '/');
     file = file ? file + 1 : info->path;
@@ -429,26 +405,22 @@ int ch_serve_set_engine(ch_serve *s, chimere_engine *engine)
     return 0;
 }
 
-const char *ch_serve_model_name(const ch_serve *s)
-{
+const char *ch_serve_model_name(const ch_serve *s) {
     return s->shown_name;
 }
 
-void ch_serve_drain(ch_serve *s)
-{
+void ch_serve_drain(ch_serve *s) {
     atomic_store(&s->draining, true);
 }
 
-int ch_serve_n_active(ch_serve *s)
-{
+int ch_serve_n_active(ch_serve *s) {
     pthread_mutex_lock(&s->lock);
     int n = s->n_live;
     pthread_mutex_unlock(&s->lock);
     return n;
 }
 
-void ch_serve_stop(ch_serve **p)
-{
+void ch_serve_stop(ch_serve **p) {
     ch_serve *s = *p;
     if (!s)
         return;

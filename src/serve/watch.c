@@ -15,8 +15,7 @@ static const uint64_t REQUEST_NS = (uint64_t)120 * 1000000000;
 enum { TICK_MS = 500 }; // or half of ping_ms
 
 // Lock order: s->lock, x->wake_lock, then the library's own.
-void ch_serve_wake(void *exchange)
-{
+void ch_serve_wake(void *exchange) {
     ch_exchange *x = exchange;
     pthread_mutex_lock(&x->wake_lock);
     if (x->asleep)
@@ -27,8 +26,7 @@ void ch_serve_wake(void *exchange)
     pthread_mutex_unlock(&x->wake_lock);
 }
 
-bool ch_serve_sleep(ch_exchange *x)
-{
+bool ch_serve_sleep(ch_exchange *x) {
     bool sleeps = false;
     pthread_mutex_lock(&x->wake_lock);
     if (!x->woken && !atomic_load(&x->s->stopping)) {
@@ -40,8 +38,7 @@ bool ch_serve_sleep(ch_exchange *x)
     return sleeps;
 }
 
-void ch_serve_watch(ch_exchange *x)
-{
+void ch_serve_watch(ch_exchange *x) {
     ch_serve *s = x->s;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
     x->fd = info ? info->connect_fd : -1;
@@ -61,8 +58,7 @@ void ch_serve_watch(ch_exchange *x)
     pthread_mutex_unlock(&s->lock);
 }
 
-void ch_serve_unwatch(ch_exchange *x)
-{
+void ch_serve_unwatch(ch_exchange *x) {
     ch_serve *s = x->s;
     pthread_mutex_lock(&s->lock);
     if (x->watched) {
@@ -80,8 +76,7 @@ void ch_serve_unwatch(ch_exchange *x)
 }
 
 // s->lock is held.
-static void client_gone(ch_exchange *x)
-{
+static void client_gone(ch_exchange *x) {
     if (atomic_exchange(&x->gone, true))
         return;
     x->s->n_gone++;
@@ -89,8 +84,7 @@ static void client_gone(ch_exchange *x)
     ch_serve_wake(x);
 }
 
-static void handle_event(ch_serve *s, uint64_t id)
-{
+static void handle_event(ch_serve *s, uint64_t id) {
     pthread_mutex_lock(&s->lock);
     for (ch_exchange *x = s->live; x; x = x->next)
         if (x->id == id) {
@@ -100,8 +94,7 @@ static void handle_event(ch_serve *s, uint64_t id)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void tick(ch_serve *s)
-{
+static void tick(ch_serve *s) {
     uint64_t now = ch_clock_ns(), ping_ns = (uint64_t)s->p.ping_ms * 1000000;
     pthread_mutex_lock(&s->lock);
     for (ch_exchange *x = s->live; x; x = x->next)
@@ -113,8 +106,7 @@ static void tick(ch_serve *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void *watch(void *arg)
-{
+static void *watch(void *arg) {
     ch_serve *s = arg;
     struct epoll_event ev[32];
     uint64_t last = ch_clock_ns();
@@ -132,8 +124,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-int ch_serve_watch_start(ch_serve *s, ch_error *e)
-{
+int ch_serve_watch_start(ch_serve *s, ch_error *e) {
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u64 = 0};
@@ -144,8 +135,7 @@ int ch_serve_watch_start(ch_serve *s, ch_error *e)
     return 0;
 }
 
-void ch_serve_watch_stop(ch_serve *s)
-{
+void ch_serve_watch_stop(ch_serve *s) {
     if (s->watcher_runs) {
         uint64_t one = 1;
         ssize_t done = write(s->event_fd, &one, sizeof one);
@@ -155,8 +145,7 @@ void ch_serve_watch_stop(ch_serve *s)
     }
 }
 
-void ch_serve_watch_close(ch_serve *s)
-{
+void ch_serve_watch_close(ch_serve *s) {
     if (s->epoll_fd >= 0)
         close(s->epoll_fd);
     if (s->event_fd >= 0)

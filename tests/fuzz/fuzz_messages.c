@@ -13,8 +13,7 @@ static const char chat_template[] =
     "{%- if m.tool_calls %}{%- for c in m.tool_calls %}{{- c.function.name }}{{- c.function.arguments | tojson }}{%- endfor %}"
     "{%- endif %}{{- '<|im_end|>\\n' }}{%- endfor %}{{- '<|im_start|>assistant\\n<think>\\n' }}";
 
-static chimere_engine *open_once(void)
-{
+static chimere_engine *open_once(void) {
     static chimere_engine *eng;
     if (!eng) {
         fake.chat_template = chat_template;
@@ -29,8 +28,7 @@ static chimere_engine *open_once(void)
     return eng;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     chimere_engine *eng = open_once();
     char *text = malloc(size + 1);
     if (!text)

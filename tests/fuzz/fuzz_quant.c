@@ -12,8 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_BYTES = 1 << 16 };
 
-static void decode_bytes(const ch_type_info *t, const uint8_t *data, size_t size)
-{
+static void decode_bytes(const ch_type_info *t, const uint8_t *data, size_t size) {
     size_t n = size / t->n_bytes * t->n_block;
     float *y = malloc(n * sizeof *y + 1);
     if (!y) return;
@@ -21,8 +20,7 @@ static void decode_bytes(const ch_type_info *t, const uint8_t *data, size_t size
     free(y);
 }
 
-static void encode_bytes(const ch_type_info *t, const uint8_t *data, size_t size)
-{
+static void encode_bytes(const ch_type_info *t, const uint8_t *data, size_t size) {
     size_t n = size / sizeof(float) / t->n_block * t->n_block, bytes;
     if (!ch_quant_row_bytes(t, n, &bytes)) abort();
     float *x = malloc(n * sizeof *x + 1), *y = malloc(n * sizeof *y + 1);
@@ -39,8 +37,7 @@ static void encode_bytes(const ch_type_info *t, const uint8_t *data, size_t size
     free(x), free(y), free(blocks);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
     if (size > MAX_BYTES) size = MAX_BYTES;
     size_t n_types = 0;

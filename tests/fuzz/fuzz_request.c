@@ -7,8 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_again(const char *text, bool array)
-{
+static void check_again(const char *text, bool array) {
     if (!text)
         return;
     json_t *v = json_loads(text, 0, NULL);
@@ -17,8 +16,7 @@ static void check_again(const char *text, bool array)
     json_decref(v);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ch_serve_chat c;
     ch_serve_fault f = {0};
     char *exact = malloc(size ? size : 1); // for the address sanitizer

@@ -10,8 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_TOKENS = 20, MAX_BYTES = 4096 };
 
-static void try_restore(ch_seq *s, const uint8_t *data, size_t size)
-{
+static void try_restore(ch_seq *s, const uint8_t *data, size_t size) {
     int32_t *token = malloc(MAX_TOKENS * sizeof *token); // exact, for the address sanitizer
     size_t n_token = SIZE_MAX;
     ch_error e = {0};
@@ -31,8 +30,7 @@ static void try_restore(ch_seq *s, const uint8_t *data, size_t size)
     free(token);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const ch_seq_plan plans[4] = {
         {.page_tokens = 4, .page_bytes = 24, .slab_bytes = 40, .fingerprint = 7},
         {.page_tokens = 4, .page_bytes = 24, .slab_bytes = 0, .fingerprint = 7},

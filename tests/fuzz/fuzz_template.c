@@ -11,14 +11,12 @@ static const char fallback[] =
     "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1,\"b\":[1.5,true,{}]}}}]}],\"tools\":[],\"n\":3,\"s\":\" a,b \","
     "\"add_generation_prompt\":true,\"bos_token\":\"<s>\"}";
 
-static void check_error(int rc, const ch_error *e)
-{
+static void check_error(int rc, const ch_error *e) {
     if (rc >= 0 || rc != e->code || !ch_utf8_valid(e->msg, strlen(e->msg)))
         abort();
 }
 
-static void check_spans(const ch_buf *out, const ch_span *span, size_t n)
-{
+static void check_spans(const ch_buf *out, const ch_span *span, size_t n) {
     size_t end = 0;
     for (size_t i = 0; i < n; i++) {
         if (span[i].begin != end || span[i].end <= end)
@@ -29,8 +27,7 @@ static void check_spans(const ch_buf *out, const ch_span *span, size_t n)
         abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
     size_t n = nul ? (size_t)(nul - data) : size, n_span = 0;
     ch_template *t;

@@ -10,8 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static int n_run;
 
-static int replay_file(const char *path)
-{
+static int replay_file(const char *path) {
     FILE *f = fopen(path, "rb");
     if (!f) return perror(path), 1;
     uint8_t *data = NULL;
@@ -39,8 +38,7 @@ static int replay_file(const char *path)
     return 0;
 }
 
-static int replay_folder(const char *path)
-{
+static int replay_folder(const char *path) {
     DIR *d = opendir(path);
     if (!d) return perror(path), 1;
     int rc = 0;
@@ -55,8 +53,7 @@ static int replay_folder(const char *path)
     return rc;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int rc = 0;
     for (int i = 1; i < argc; i++) {
         struct stat st;

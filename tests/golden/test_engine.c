@@ -19,8 +19,7 @@
 static chimere_engine *engine;
 static json_t *eval;
 
-static int open_all(void **state)
-{
+static int open_all(void **state) {
     (void)state;
     const char *data = getenv("CHIMERE_TESTDATA");
     char path[1024];
@@ -43,22 +42,19 @@ static int open_all(void **state)
     return 0;
 }
 
-static int close_all(void **state)
-{
+static int close_all(void **state) {
     (void)state;
     chimere_engine_close(&engine);
     json_decref(eval);
     return 0;
 }
 
-static void need_model(void)
-{
+static void need_model(void) {
     if (!engine)
         skip();
 }
 
-static chimere_request_params greedy(const char *prompt)
-{
+static chimere_request_params greedy(const char *prompt) {
     chimere_request_params q;
     chimere_request_params_init(&q, engine);
     q.prompt = prompt;
@@ -68,8 +64,7 @@ static chimere_request_params greedy(const char *prompt)
     return q;
 }
 
-static chimere_request *submit(const chimere_request_params *q)
-{
+static chimere_request *submit(const chimere_request_params *q) {
     chimere_request *r = NULL;
     chimere_error e = {0};
     if (chimere_request_submit(engine, &r, q, &e) != CHIMERE_OK)
@@ -77,8 +72,7 @@ static chimere_request *submit(const chimere_request_params *q)
     return r;
 }
 
-static void finish(chimere_request *r, chimere_event *ev)
-{
+static void finish(chimere_request *r, chimere_event *ev) {
     assert_int_equal(chimere_request_wait(r, WAIT_MS, ev), 1);
     if (ev->reason == CHIMERE_REASON_ERROR)
         fail_msg("request: %s", ev->error.msg);
@@ -86,8 +80,7 @@ static void finish(chimere_request *r, chimere_event *ev)
 
 // Every eighth prompt of the list, all submitted at once: the same tokens as the reference engine's, but for near-ties: at
 // the first difference the two best are closer than 0.02 (the float rounding of two engines; see the model's notes).
-static void test_reference(void **state)
-{
+static void test_reference(void **state) {
     (void)state;
     need_model();
     enum { STEP = 8 };
@@ -131,8 +124,7 @@ typedef struct text {
     char answer[1024], reasoning[1024];
 } text;
 
-static void keep(chimere_request *r, text *t)
-{
+static void keep(chimere_request *r, text *t) {
     chimere_event ev;
     finish(r, &ev);
     assert_true(ev.n_tokens <= 256 && ev.n_answer < 1024 && ev.n_reasoning < 1024);
@@ -145,8 +137,7 @@ static void keep(chimere_request *r, text *t)
 }
 
 // Seeded and greedy answers beside three others are bit for bit those of the request alone.
-static void test_beside(void **state)
-{
+static void test_beside(void **state) {
     (void)state;
     need_model();
     static const size_t which[] = {0, 30, 100, 200, 253, 308};
@@ -178,8 +169,7 @@ static void test_beside(void **state)
 
 // Two turns through the model's own template: thinking apart, sentences, the second turn computes only what is new and
 // says what a cold engine says.
-static void test_chat(void **state)
-{
+static void test_chat(void **state) {
     (void)state;
     need_model();
     static const char first[] = "[{\"role\":\"user\",\"content\":\"Capital of India?\"}]";
@@ -220,8 +210,7 @@ static void test_chat(void **state)
     chimere_session_close(&s);
 }
 
-static void test_cancel(void **state)
-{
+static void test_cancel(void **state) {
     (void)state;
     need_model();
     chimere_metrics m, after;
@@ -243,8 +232,7 @@ static void test_cancel(void **state)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_chat), cmocka_unit_test(test_beside), cmocka_unit_test(test_cancel),
                                        cmocka_unit_test(test_reference)};
     return cmocka_run_group_tests(tests, open_all, close_all);

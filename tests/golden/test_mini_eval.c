@@ -55,14 +55,12 @@ typedef struct score {
     double max_diff;
 } score;
 
-static int32_t *read_ids(const json_t *a, int32_t *out)
-{
+static int32_t *read_ids(const json_t *a, int32_t *out) {
     for (size_t i = 0; i < json_array_size(a); i++) out[i] = (int32_t)json_integer_value(json_array_get(a, i));
     return out + json_array_size(a);
 }
 
-static eval_item *load_items(const char *path, size_t *n)
-{
+static eval_item *load_items(const char *path, size_t *n) {
     json_error_t je;
     json_t *root = json_load_file(path, 0, &je);
     if (!root) fail_msg("%s: %s", path, je.text);
@@ -90,8 +88,7 @@ static eval_item *load_items(const char *path, size_t *n)
     return items;
 }
 
-static void free_items(eval_item *items, size_t n)
-{
+static void free_items(eval_item *items, size_t n) {
     for (size_t i = 0; i < n; i++) {
         ch_free(items[i].token);
         ch_free(items[i].logprob);
@@ -100,8 +97,7 @@ static void free_items(eval_item *items, size_t n)
 }
 
 // Scores one row: returns false when this item is finished (its end reached, or the first different token).
-static bool judge_row(slot *s, const float *logits, int32_t n_vocab, score *sc)
-{
+static bool judge_row(slot *s, const float *logits, int32_t n_vocab, score *sc) {
     const eval_item *it = s->item;
     int32_t k = s->n_fed - it->n_prompt, want = it->token[s->n_fed], best = 0;
     double sum = 0;
@@ -128,8 +124,7 @@ static bool judge_row(slot *s, const float *logits, int32_t n_vocab, score *sc)
     return k + 1 < it->n_new;
 }
 
-static void run_step(ch_model *m, slot *slots, float *logits, score *sc)
-{
+static void run_step(ch_model *m, slot *slots, float *logits, score *sc) {
     int32_t token[N_BATCH], out_row[N_SLOT], n_row = 0, n_out = 0, n_seg = 0;
     ch_segment seg[N_SLOT];
     // Generating slots first, so that a long prompt cannot starve them: it gets what is left of the batch.
@@ -164,8 +159,7 @@ static void run_step(ch_model *m, slot *slots, float *logits, score *sc)
 }
 
 // Every stride-th item of the file, N_SLOT at a time.
-static score run_eval(const char *tier, const eval_item *items, size_t n, size_t stride)
-{
+static score run_eval(const char *tier, const eval_item *items, size_t n, size_t stride) {
     char path[4096];
     snprintf(path, sizeof path, "%s/models/mini-qwen35moe-f16.gguf", getenv("CHIMERE_TESTDATA"));
     ch_error e = {0};
@@ -209,8 +203,7 @@ static score run_eval(const char *tier, const eval_item *items, size_t n, size_t
     return sc;
 }
 
-static void check_tier(const char *tier, size_t stride)
-{
+static void check_tier(const char *tier, size_t stride) {
     const char *data = getenv("CHIMERE_TESTDATA");
     if (!data) {
         print_message("CHIMERE_TESTDATA is not set\n");
@@ -229,20 +222,17 @@ static void check_tier(const char *tier, size_t stride)
     assert_true(sc.n_same * 100 >= sc.n_item * 97);
 }
 
-static void test_best_tier(void **state)
-{
+static void test_best_tier(void **state) {
     (void)state;
     check_tier(NULL, ALL_STRIDE);
 }
 
-static void test_ref_tier(void **state)
-{
+static void test_ref_tier(void **state) {
     (void)state;
     check_tier("ref", SOME_STRIDE);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_best_tier), cmocka_unit_test(test_ref_tier)};
     return cmocka_run_group_tests_name("mini_eval", tests, NULL, NULL);
 }

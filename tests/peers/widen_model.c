@@ -7,8 +7,7 @@
 #include "gguf/gguf.h"
 #include "quant/quant.h"
 
-static int put_infos(const ch_gguf *g, ch_gguf_writer *w)
-{
+static int put_infos(const ch_gguf *g, ch_gguf_writer *w) {
     int rc = 0;
     for (size_t i = 0; i < ch_gguf_n_kv(g) && rc == 0; i++) rc = ch_gguf_put_kv(w, g, ch_gguf_kv_at(g, i));
     for (size_t i = 0; i < ch_gguf_n_tensors(g) && rc == 0; i++) {
@@ -18,8 +17,7 @@ static int put_infos(const ch_gguf *g, ch_gguf_writer *w)
     return rc;
 }
 
-static int put_data(const ch_gguf_tensor *t, ch_gguf_writer *w, ch_error *e)
-{
+static int put_data(const ch_gguf_tensor *t, ch_gguf_writer *w, ch_error *e) {
     if (!t->type->decode) return ch_gguf_write_data(w, t->data, t->size, e);
     size_t row_bytes, n_row = t->size;
     if (!ch_quant_row_bytes(t->type, t->ne[0], &row_bytes) || row_bytes == 0) return ch_error_set(e, CH_EFORMAT, "%s", t->name);
@@ -35,8 +33,7 @@ static int put_data(const ch_gguf_tensor *t, ch_gguf_writer *w, ch_error *e)
     return rc;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     ch_error e = {0};
     ch_gguf *g = NULL;
     ch_gguf_writer *w = NULL;

@@ -12,8 +12,7 @@
 
 #include "base/base.h"
 
-static int http_connect(int port)
-{
+static int http_connect(int port) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) != 0) {
@@ -24,8 +23,7 @@ static int http_connect(int port)
 }
 
 // False: the other side closed.
-static bool http_send(int fd, const char *data, size_t n)
-{
+static bool http_send(int fd, const char *data, size_t n) {
     while (n > 0) {
         ssize_t k = send(fd, data, n, MSG_NOSIGNAL);
         if (k <= 0)
@@ -38,8 +36,7 @@ static bool http_send(int fd, const char *data, size_t n)
 
 // Reads until the other side closes, text is found in what came (NULL: none looked for), or ms pass. Returns false at the
 // time limit.
-static bool http_read(int fd, ch_buf *b, const char *text, int ms)
-{
+static bool http_read(int fd, ch_buf *b, const char *text, int ms) {
     uint64_t end = ch_clock_ns() + (uint64_t)ms * 1000000;
     for (;;) {
         char part[65536];
@@ -61,16 +58,14 @@ typedef struct http_reply {
     ch_buf head, body; // body: chunks joined
 } http_reply;
 
-static void http_free(http_reply *r)
-{
+static void http_free(http_reply *r) {
     ch_buf_free(&r->head);
     ch_buf_free(&r->body);
     r->status = 0;
 }
 
 // Splits what came into status, head and body; a chunked body is joined. False: no whole head.
-static bool http_parse(http_reply *r, const ch_buf *raw)
-{
+static bool http_parse(http_reply *r, const ch_buf *raw) {
     const char *split = raw->data ? strstr(raw->data, "\r\n\r\n") : NULL;
     memset(r, 0, sizeof *r);
     if (!split || sscanf(raw->data, "HTTP/1.1 %d", &r->status) != 1)
@@ -96,8 +91,7 @@ static bool http_parse(http_reply *r, const ch_buf *raw)
 }
 
 // One request on its own connection. headers: lines with \r\n, or "". body NULL: none.
-static bool http_ask(http_reply *r, int port, const char *method, const char *path, const char *headers, const char *body)
-{
+static bool http_ask(http_reply *r, int port, const char *method, const char *path, const char *headers, const char *body) {
     ch_buf b = {0}, raw = {0};
     int fd = http_connect(port);
     memset(r, 0, sizeof *r);
@@ -118,8 +112,7 @@ static bool http_ask(http_reply *r, int port, const char *method, const char *pa
 }
 
 // Sends a request and returns the open socket, to read from or to drop. -1: failed.
-static int http_begin(int port, const char *path, const char *body)
-{
+static int http_begin(int port, const char *path, const char *body) {
     ch_buf b = {0};
     int fd = http_connect(port);
     ch_buf_printf(&b, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s", path,

@@ -27,14 +27,12 @@ typedef struct fixture {
 
 static char model_path[4096];
 
-static void sleep_ms(int ms)
-{
+static void sleep_ms(int ms) {
     struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
     nanosleep(&t, NULL);
 }
 
-static void open_engine(fixture *f, const char *path, int n_slots, int n_queue)
-{
+static void open_engine(fixture *f, const char *path, int n_slots, int n_queue) {
     chimere_engine_params p;
     chimere_error e = {0};
     chimere_engine_params_init(&p);
@@ -47,8 +45,7 @@ static void open_engine(fixture *f, const char *path, int n_slots, int n_queue)
         fail_msg("%s", e.msg);
 }
 
-static void start_with(fixture *f, const ch_serve_params *p, const char *path, int n_slots, int n_queue)
-{
+static void start_with(fixture *f, const ch_serve_params *p, const char *path, int n_slots, int n_queue) {
     ch_error e = {0};
     memset(f, 0, sizeof *f);
     if (ch_serve_start(&f->s, p, &e) != 0)
@@ -60,28 +57,24 @@ static void start_with(fixture *f, const ch_serve_params *p, const char *path, i
     }
 }
 
-static void start(fixture *f)
-{
+static void start(fixture *f) {
     ch_serve_params p = {.name = "test"};
     start_with(f, &p, model_path, 2, 8);
 }
 
-static void stop(fixture *f)
-{
+static void stop(fixture *f) {
     ch_serve_stop(&f->s);
     chimere_engine_close(&f->engine);
 }
 
-static int busy_slots(const fixture *f)
-{
+static int busy_slots(const fixture *f) {
     chimere_metrics m;
     chimere_engine_get_metrics(f->engine, &m);
     return m.slots_busy + m.queue_length;
 }
 
 // Milliseconds until nothing runs or waits any more; fails after 20 s.
-static int wait_idle(const fixture *f)
-{
+static int wait_idle(const fixture *f) {
     uint64_t t0 = ch_clock_ns();
     while (busy_slots(f) > 0) {
         if (ch_clock_ns() - t0 > (uint64_t)20 * 1000000000)
@@ -91,15 +84,13 @@ static int wait_idle(const fixture *f)
     return (int)((ch_clock_ns() - t0) / 1000000);
 }
 
-static void wait_busy(const fixture *f, int n)
-{
+static void wait_busy(const fixture *f, int n) {
     for (int i = 0; i < 5000 && busy_slots(f) < n; i++)
         sleep_ms(2);
     assert_true(busy_slots(f) >= n);
 }
 
-static json_t *parse(const ch_buf *b)
-{
+static json_t *parse(const ch_buf *b) {
     json_error_t e;
     json_t *v = json_loadb(b->data ? b->data : "", b->len, JSON_ALLOW_NUL, &e);
     if (!v)
@@ -108,8 +99,7 @@ static json_t *parse(const ch_buf *b)
 }
 
 static void expect_error(const fixture *f, const char *method, const char *path, const char *headers, const char *body, int status,
-                         const char *code)
-{
+                         const char *code) {
     http_reply r;
     if (!http_ask(&r, f->port, method, path, headers, body))
         fail_msg("no answer to %s %s %.60s", method, path, body ? body : "");
@@ -125,8 +115,7 @@ static void expect_error(const fixture *f, const char *method, const char *path,
 }
 
 // ---- routes and refusals ----------------------------------------------------------------------------------------------------
-static void test_routes(void **state)
-{
+static void test_routes(void **state) {
     fixture f;
     http_reply r;
     (void)state;
@@ -169,8 +158,7 @@ static void test_routes(void **state)
     stop(&f);
 }
 
-static void test_key_and_origin(void **state)
-{
+static void test_key_and_origin(void **state) {
     fixture f;
     http_reply r;
     (void)state;
@@ -199,8 +187,7 @@ static void test_key_and_origin(void **state)
     stop(&f);
 }
 
-static void test_loading(void **state)
-{
+static void test_loading(void **state) {
     fixture f;
     http_reply r;
     ch_serve_params p = {0};
@@ -219,8 +206,7 @@ static void test_loading(void **state)
     stop(&f);
 }
 
-static void test_port_taken(void **state)
-{
+static void test_port_taken(void **state) {
     fixture f;
     ch_serve *second = NULL;
     ch_error e = {0};
@@ -234,8 +220,7 @@ static void test_port_taken(void **state)
     stop(&f);
 }
 
-static void test_json_depth(void **state)
-{
+static void test_json_depth(void **state) {
     static const int depth[] = {60, 300, 10000, 1000000};
     fixture f;
     (void)state;
@@ -257,8 +242,7 @@ static void test_json_depth(void **state)
     stop(&f);
 }
 
-static void test_max_tokens(void **state)
-{
+static void test_max_tokens(void **state) {
     static const char *const bad[] = {"0", "-1", "1.5", "\"100\"", "-9223372036854775808"};
     fixture f;
     char body[256];
@@ -296,8 +280,7 @@ static void test_max_tokens(void **state)
 }
 
 // ---- malformed HTTP and sizes -----------------------------------------------------------------------------------------------
-static void test_body_limit(void **state)
-{
+static void test_body_limit(void **state) {
     fixture f;
     (void)state;
     ch_serve_params p = {.name = "test", .max_body = 4096};
@@ -344,8 +327,7 @@ static void test_body_limit(void **state)
     stop(&f);
 }
 
-static void test_malformed_http(void **state)
-{
+static void test_malformed_http(void **state) {
     static const char *const bytes[] = {
         "\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
         "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
@@ -377,8 +359,7 @@ static void test_malformed_http(void **state)
     stop(&f);
 }
 
-static void test_keep_alive(void **state)
-{
+static void test_keep_alive(void **state) {
     fixture f;
     (void)state;
     start(&f);
@@ -407,8 +388,7 @@ typedef struct streamed {
     bool done, error;
 } streamed;
 
-static void read_frames(streamed *s, const ch_buf *body)
-{
+static void read_frames(streamed *s, const ch_buf *body) {
     memset(s, 0, sizeof *s);
     s->completion_tokens = -1;
     for (const char *p = body->data; p && *p;) {
@@ -444,21 +424,18 @@ static void read_frames(streamed *s, const ch_buf *body)
     }
 }
 
-static void free_streamed(streamed *s)
-{
+static void free_streamed(streamed *s) {
     ch_buf_free(&s->content);
     ch_buf_free(&s->reasoning);
 }
 
-static void expect_text(const ch_buf *b, const json_t *v)
-{
+static void expect_text(const ch_buf *b, const json_t *v) {
     assert_int_equal(b->len, json_string_length(v));
     if (b->len)
         assert_memory_equal(b->data, json_string_value(v), b->len);
 }
 
-static void compare_modes(const fixture *f, const char *members)
-{
+static void compare_modes(const fixture *f, const char *members) {
     char body[1024];
     http_reply whole, stream;
     streamed s;
@@ -482,8 +459,7 @@ static void compare_modes(const fixture *f, const char *members)
     http_free(&stream);
 }
 
-static void test_modes_agree(void **state)
-{
+static void test_modes_agree(void **state) {
     fixture f;
     char members[512];
     (void)state;
@@ -500,8 +476,7 @@ static void test_modes_agree(void **state)
     stop(&f);
 }
 
-static void test_trained_answer(void **state)
-{
+static void test_trained_answer(void **state) {
     const char *data = getenv("CHIMERE_TESTDATA");
     char path[4096], body[512];
     fixture f;
@@ -543,8 +518,7 @@ static void test_trained_answer(void **state)
 
 // ---- clients that leave, wait or crowd --------------------------------------------------------------------------------------
 // Until n events of a stream have come.
-static void read_events(int fd, ch_buf *raw, int n)
-{
+static void read_events(int fd, ch_buf *raw, int n) {
     for (int i = 0; i < 4000; i++) {
         int have = 0;
         for (const char *p = raw->data; p && (p = strstr(p, "data: ")) != NULL; p++)
@@ -556,8 +530,7 @@ static void read_events(int fd, ch_buf *raw, int n)
     fail_msg("fewer than %d events: %s", n, raw->data ? raw->data : "");
 }
 
-static void test_abort(void **state)
-{
+static void test_abort(void **state) {
     fixture f;
     char body[256];
     (void)state;
@@ -585,8 +558,7 @@ static void test_abort(void **state)
     stop(&f);
 }
 
-static void test_queue_full(void **state)
-{
+static void test_queue_full(void **state) {
     fixture f;
     char body[256];
     (void)state;
@@ -610,8 +582,7 @@ static void test_queue_full(void **state)
 }
 
 // A stream that waits for a slot is told that it is alive; one that has waited too long is ended with a reason.
-static void test_ping_and_time_limit(void **state)
-{
+static void test_ping_and_time_limit(void **state) {
     fixture f;
     char body[256];
     http_reply r;
@@ -643,8 +614,7 @@ static void test_ping_and_time_limit(void **state)
     stop(&f);
 }
 
-static void test_slow_reader(void **state)
-{
+static void test_slow_reader(void **state) {
     fixture f;
     char body[256];
     http_reply r;
@@ -678,8 +648,7 @@ static void test_slow_reader(void **state)
     stop(&f);
 }
 
-static void test_stop_while_running(void **state)
-{
+static void test_stop_while_running(void **state) {
     fixture f;
     char body[256];
     (void)state;
@@ -709,8 +678,7 @@ static void test_stop_while_running(void **state)
 }
 
 // Random cancels back to back: nothing may hang, and every slot comes back.
-static void test_churn(void **state)
-{
+static void test_churn(void **state) {
     fixture f;
     ch_rng rng;
     (void)state;
@@ -743,8 +711,7 @@ static void test_churn(void **state)
     stop(&f);
 }
 
-static int make_model(void **state)
-{
+static int make_model(void **state) {
     const char *dir = getenv("TMPDIR");
     ch_synth_shape shape;
     ch_error e = {0};
@@ -757,14 +724,12 @@ static int make_model(void **state)
     return ch_synth_write(model_path, &shape, ch_quant_type_by_name("f16")->id, 1, NULL, NULL, &e);
 }
 
-static int drop_model(void **state)
-{
+static int drop_model(void **state) {
     (void)state;
     return unlink(model_path);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_routes),         cmocka_unit_test(test_key_and_origin), cmocka_unit_test(test_loading),
         cmocka_unit_test(test_port_taken),     cmocka_unit_test(test_json_depth),     cmocka_unit_test(test_max_tokens),

@@ -20,8 +20,7 @@ static const char chat_template[] =
     "{%- elif enable_thinking is defined or not nothink %}{{- '<think>\\n' }}{%- endif %}\n"
     "{%- endif %}\n";
 
-static int reset(void **state)
-{
+static int reset(void **state) {
     (void)state;
     fake_reset();
     fake.chat_template = chat_template;
@@ -29,31 +28,27 @@ static int reset(void **state)
 }
 
 // \1 \2 \3 \4 stand for <|im_start|> <|im_end|> <think> </think> as tokens; everything else is one token per byte.
-static int32_t token_of(char c)
-{
+static int32_t token_of(char c) {
     return c >= 1 && c <= 4 ? FAKE_IM_START + c - 1 : (unsigned char)c;
 }
 
 static const char *script;
 static size_t script_at;
 
-static int32_t by_script(uint64_t h, uint64_t n)
-{
+static int32_t by_script(uint64_t h, uint64_t n) {
     (void)h;
     size_t k = n - script_at;
     return n < script_at || k >= strlen(script) ? FAKE_IM_END : token_of(script[k]);
 }
 
-static chimere_request_params chat(const chimere_engine *eng, const char *messages)
-{
+static chimere_request_params chat(const chimere_engine *eng, const char *messages) {
     chimere_request_params q = ids(eng, NULL, 0);
     q.messages_json = messages;
     return q;
 }
 
 // The prompt's tokens as the model saw them, on an engine of its own (so that nothing is reused).
-static void expect_prompt(const char *messages, const char *tools, const char *kwargs, int think, const char *want)
-{
+static void expect_prompt(const char *messages, const char *tools, const char *kwargs, int think, const char *want) {
     atomic_store(&fake.n_seen, 0);
     chimere_engine *eng = open_engine(1000, 1, 1000);
     chimere_request_params q = chat(eng, messages);
@@ -71,8 +66,7 @@ static void expect_prompt(const char *messages, const char *tools, const char *k
     chimere_engine_close(&eng);
 }
 
-static void test_prompts(void **state)
-{
+static void test_prompts(void **state) {
     (void)state;
     expect_prompt("[{\"role\":\"user\",\"content\":\"Hi\"}]", NULL, NULL, -1, "\1user\nHi\2\n\1assistant\n\3\n");
     expect_prompt("[{\"role\":\"user\",\"content\":\"Hi\"}]", NULL, NULL, 1, "\1user\nHi\2\n\1assistant\n\3\n");
@@ -99,8 +93,7 @@ static void test_prompts(void **state)
 }
 
 // Arguments nested too deeply stay text; the request itself is refused when it is nested so.
-static void test_depth(void **state)
-{
+static void test_depth(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(8000, 1, 512);
     static const int depth[] = {127, 128, 129, 100000};
@@ -130,8 +123,7 @@ static void test_depth(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_refused(void **state)
-{
+static void test_refused(void **state) {
     (void)state;
     static const struct {
         const char *messages, *tools, *kwargs;
@@ -198,8 +190,7 @@ typedef struct think_case {
     const char *script, *reasoning, *answer;
 } think_case;
 
-static outcome think_run(chimere_engine *eng, const think_case *c, int64_t max_tokens, bool raw)
-{
+static outcome think_run(chimere_engine *eng, const think_case *c, int64_t max_tokens, bool raw) {
     chimere_request_params q = chat(eng, "[{\"role\":\"user\",\"content\":\"Hi\"}]");
     q.enable_thinking = c->think;
     if (c->think < 0)
@@ -213,8 +204,7 @@ static outcome think_run(chimere_engine *eng, const think_case *c, int64_t max_t
     return o;
 }
 
-static void test_thinking(void **state)
-{
+static void test_thinking(void **state) {
     (void)state;
     static const think_case c[] = {
         {1, "reason here\n\4\n\nThe answer.", "reason here", "The answer."},
@@ -272,8 +262,7 @@ static void test_thinking(void **state)
 }
 
 // Raw text prompts: control spellings count only where asked for, and an open think block at the end is seen.
-static void test_text_prompt(void **state)
-{
+static void test_text_prompt(void **state) {
     (void)state;
     fake.next = by_script;
     chimere_engine *eng = open_engine(200, 1, 64);
@@ -299,8 +288,7 @@ static void test_text_prompt(void **state)
 
 // Any one allocation may fail: opening and requests then end with CHIMERE_ENOMEM or as if nothing had been, and the engine
 // stays good.
-static void test_no_memory(void **state)
-{
+static void test_no_memory(void **state) {
     (void)state;
     char path[64];
     snprintf(path, sizeof path, "/tmp/chimere_fake_nomem_%ld.gguf", (long)getpid());
@@ -351,8 +339,7 @@ static void test_no_memory(void **state)
     unlink(path);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_prompts, reset), cmocka_unit_test_setup(test_depth, reset),
         cmocka_unit_test_setup(test_refused, reset), cmocka_unit_test_setup(test_thinking, reset),

@@ -17,15 +17,13 @@
 
 enum { N_GOLDEN = sizeof golden / sizeof golden[0] };
 
-static void *new_bytes(size_t n)
-{
+static void *new_bytes(size_t n) {
     void *p = malloc(n ? n : 1); // exact size, so that a byte too far is seen by the address sanitizer
     assert_non_null(p);
     return p;
 }
 
-static float *decode_stream(const ch_type_info *t, size_t *n)
-{
+static float *decode_stream(const ch_type_info *t, size_t *n) {
     uint8_t *blocks = new_bytes(VEC_BLOCKS * (size_t)t->n_bytes);
     vec_blocks(t->name, t->n_bytes, VEC_BLOCKS, blocks);
     *n = VEC_BLOCKS * (size_t)t->n_block;
@@ -35,8 +33,7 @@ static float *decode_stream(const ch_type_info *t, size_t *n)
     return y;
 }
 
-static void test_decode_golden(void **state)
-{
+static void test_decode_golden(void **state) {
     (void)state;
     for (size_t i = 0; i < N_GOLDEN; i++) {
         const ch_type_info *t = ch_quant_type_by_name(golden[i].name);
@@ -49,8 +46,7 @@ static void test_decode_golden(void **state)
     }
 }
 
-static void test_decode_covers_all(void **state)
-{
+static void test_decode_covers_all(void **state) {
     (void)state;
     size_t n_decoders = 0;
     for (size_t i = 0; ch_quant_type_at(i); i++) n_decoders += ch_quant_type_at(i)->decode != NULL;
@@ -58,8 +54,7 @@ static void test_decode_covers_all(void **state)
 }
 
 // Blocks at odd addresses, one at a time, give what a whole row gives.
-static void test_decode_unaligned(void **state)
-{
+static void test_decode_unaligned(void **state) {
     (void)state;
     for (size_t i = 0; i < N_GOLDEN; i++) {
         const ch_type_info *t = ch_quant_type_by_name(golden[i].name);
@@ -77,8 +72,7 @@ static void test_decode_unaligned(void **state)
 }
 
 // Any bytes, infinite and NaN scales included, decode without harm.
-static void test_decode_any_bytes(void **state)
-{
+static void test_decode_any_bytes(void **state) {
     (void)state;
     for (size_t i = 0; i < N_GOLDEN; i++) {
         const ch_type_info *t = ch_quant_type_by_name(golden[i].name);
@@ -92,8 +86,7 @@ static void test_decode_any_bytes(void **state)
     }
 }
 
-static void test_encode_golden(void **state)
-{
+static void test_encode_golden(void **state) {
     (void)state;
     float *x = new_bytes(VEC_FLOATS * sizeof *x);
     for (size_t i = 0; i < N_GOLDEN; i++) {
@@ -114,8 +107,7 @@ static void test_encode_golden(void **state)
 
 // Decode of encode stays within half a step (q4_0: a whole step at the end that has no code); encoding that again
 // changes nothing for f16, bf16 and f32.
-static void test_encode_round_trip(void **state)
-{
+static void test_encode_round_trip(void **state) {
     (void)state;
     static const struct {
         const char *name;
@@ -148,8 +140,7 @@ static void test_encode_round_trip(void **state)
 }
 
 // NaN, infinities and subnormals: no undefined conversion, and finite neighbours of a NaN survive.
-static void test_encode_odd_values(void **state)
-{
+static void test_encode_odd_values(void **state) {
     (void)state;
     static const float odd[] = {NAN, INFINITY, -INFINITY, 1e-45f, -1e-45f, 3e-39f, 3.4e38f, -3.4e38f};
     for (size_t i = 0; ch_quant_type_at(i); i++) {
@@ -172,8 +163,7 @@ static void test_encode_odd_values(void **state)
     }
 }
 
-static void test_lookup_ids(void **state)
-{
+static void test_lookup_ids(void **state) {
     (void)state;
     static const uint32_t refused[] = {4, 5, 31, 32, 33, 36, 37, 38, 43, 44, 1000, UINT32_MAX, 0x80000000u};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) assert_null(ch_quant_type(refused[i]));
@@ -192,8 +182,7 @@ static void test_lookup_ids(void **state)
     assert_null(ch_quant_type(CH_TYPE_F64)->decode);
 }
 
-static void test_lookup_names(void **state)
-{
+static void test_lookup_names(void **state) {
     (void)state;
     assert_int_equal(ch_quant_type_by_name("Q4_K")->id, CH_TYPE_Q4_K);
     assert_int_equal(ch_quant_type_by_name("iQ3_xXs")->id, CH_TYPE_IQ3_XXS);
@@ -203,8 +192,7 @@ static void test_lookup_names(void **state)
     assert_null(ch_quant_type_by_name(NULL));
 }
 
-static void test_row_bytes(void **state)
-{
+static void test_row_bytes(void **state) {
     (void)state;
     size_t size = 77;
     const ch_type_info *q4 = ch_quant_type(CH_TYPE_Q4_K), *f64 = ch_quant_type(CH_TYPE_F64);
@@ -226,8 +214,7 @@ static void test_row_bytes(void **state)
 
 // ---- live comparison --------------------------------------------------------------------------------------------------
 
-static void *ref_lib(void)
-{
+static void *ref_lib(void) {
     const char *path = getenv("CHIMERE_REF_LIB");
     if (!path || !*path) return NULL;
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -236,8 +223,7 @@ static void *ref_lib(void)
 }
 
 // The library's name of a type: q4_K for q4_k.
-static void *ref_symbol(void *lib, const char *format, const char *name)
-{
+static void *ref_symbol(void *lib, const char *format, const char *name) {
     char type[16], full[64];
     snprintf(type, sizeof type, "%s", name);
     size_t n = strlen(type);
@@ -246,8 +232,7 @@ static void *ref_symbol(void *lib, const char *format, const char *name)
     return dlsym(lib, full);
 }
 
-static void test_decode_live(void **state)
-{
+static void test_decode_live(void **state) {
     (void)state;
     void *lib = ref_lib();
     if (!lib) skip();
@@ -273,8 +258,7 @@ static void test_decode_live(void **state)
     dlclose(lib);
 }
 
-static void compare_encode(const ch_type_info *t, void *symbol)
-{
+static void compare_encode(const ch_type_info *t, void *symbol) {
     void (*encode)(const float *, void *, int64_t);
     *(void **)&encode = symbol;
     assert_non_null(symbol);
@@ -292,8 +276,7 @@ static void compare_encode(const ch_type_info *t, void *symbol)
     free(x), free(got), free(want);
 }
 
-static void test_encode_live(void **state)
-{
+static void test_encode_live(void **state) {
     (void)state;
     void *lib = ref_lib();
     if (!lib) skip();
@@ -305,8 +288,7 @@ static void test_encode_live(void **state)
 }
 
 // Every f16 and bf16 number (NaNs aside), and every scale byte of the FP4 types.
-static void test_scales_live(void **state)
-{
+static void test_scales_live(void **state) {
     (void)state;
     void *lib = ref_lib();
     if (!lib) skip();
@@ -339,8 +321,7 @@ static void test_scales_live(void **state)
     dlclose(lib);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decode_golden),     cmocka_unit_test(test_decode_covers_all),
         cmocka_unit_test(test_decode_unaligned),  cmocka_unit_test(test_decode_any_bytes),

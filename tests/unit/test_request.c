@@ -11,8 +11,7 @@
 #include "serve/request.h"
 
 // Parses members put before a plain user message; 0: accepted, else the status of the refusal, with code and param in *f.
-static int try_fields(const char *members, ch_serve_chat *c, ch_serve_fault *f)
-{
+static int try_fields(const char *members, ch_serve_chat *c, ch_serve_fault *f) {
     ch_buf b = {0};
     ch_buf_printf(&b, "{%s%s\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}", members, members[0] ? "," : "");
     memset(f, 0, sizeof *f);
@@ -21,8 +20,7 @@ static int try_fields(const char *members, ch_serve_chat *c, ch_serve_fault *f)
     return ok ? 0 : f->status;
 }
 
-static void accept_fields(const char *members)
-{
+static void accept_fields(const char *members) {
     ch_serve_chat c;
     ch_serve_fault f;
     if (try_fields(members, &c, &f) != 0)
@@ -30,8 +28,7 @@ static void accept_fields(const char *members)
     ch_serve_free_chat(&c);
 }
 
-static void refuse_fields(const char *members, const char *code, const char *param)
-{
+static void refuse_fields(const char *members, const char *code, const char *param) {
     ch_serve_chat c;
     ch_serve_fault f;
     if (try_fields(members, &c, &f) == 0)
@@ -42,8 +39,7 @@ static void refuse_fields(const char *members, const char *code, const char *par
     assert_string_equal(f.type, "invalid_request_error");
 }
 
-static void test_max_tokens(void **state)
-{
+static void test_max_tokens(void **state) {
     static const struct {
         const char *text;
         int64_t want;
@@ -78,8 +74,7 @@ static void test_max_tokens(void **state)
     refuse_fields("\"max_tokens\":5,\"max_completion_tokens\":6", "invalid_value", "max_tokens");
 }
 
-static void test_sampling(void **state)
-{
+static void test_sampling(void **state) {
     ch_serve_chat c;
     ch_serve_fault f;
     (void)state;
@@ -109,8 +104,7 @@ static void test_sampling(void **state)
     refuse_fields("\"seed\":0.5", "invalid_value", "seed");
 }
 
-static void test_stop(void **state)
-{
+static void test_stop(void **state) {
     ch_buf b = {0};
     (void)state;
     accept_fields("\"stop\":\"x\"");
@@ -141,8 +135,7 @@ static void test_stop(void **state)
     ch_buf_free(&b);
 }
 
-static void test_unsupported(void **state)
-{
+static void test_unsupported(void **state) {
     static const struct {
         const char *field, *asks, *neutral;
     } row[] = {
@@ -167,8 +160,7 @@ static void test_unsupported(void **state)
     refuse_fields("\"model\":7", "invalid_type", "model");
 }
 
-static void test_template_options(void **state)
-{
+static void test_template_options(void **state) {
     ch_serve_chat c;
     ch_serve_fault f;
     (void)state;
@@ -191,8 +183,7 @@ static void test_template_options(void **state)
     ch_serve_free_chat(&c);
 }
 
-static int try_messages(const char *messages, char *made, size_t size, ch_serve_fault *f)
-{
+static int try_messages(const char *messages, char *made, size_t size, ch_serve_fault *f) {
     ch_serve_chat c;
     ch_buf b = {0};
     ch_buf_printf(&b, "{\"messages\":%s}", messages);
@@ -206,8 +197,7 @@ static int try_messages(const char *messages, char *made, size_t size, ch_serve_
     return ok ? 0 : f->status;
 }
 
-static void test_messages(void **state)
-{
+static void test_messages(void **state) {
     static const struct {
         const char *in, *out;
     } good[] = {
@@ -256,8 +246,7 @@ static void test_messages(void **state)
 }
 
 // depth levels of arrays around nothing, in an ignored field; the request object itself is one more level.
-static int try_depth(int depth, bool in_arguments)
-{
+static int try_depth(int depth, bool in_arguments) {
     ch_buf b = {0};
     ch_serve_chat c;
     ch_serve_fault f = {0};
@@ -277,8 +266,7 @@ static int try_depth(int depth, bool in_arguments)
     return ok ? 0 : f.status;
 }
 
-static void test_depth(void **state)
-{
+static void test_depth(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
         assert_int_equal(try_depth(60, k), 0);
@@ -291,8 +279,7 @@ static void test_depth(void **state)
     }
 }
 
-static void test_size(void **state)
-{
+static void test_size(void **state) {
     (void)state;
     for (int extra = -1; extra <= 1; extra++) { // around the limit on values: [0,0,...] counts its brackets and commas
         ch_buf b = {0};
@@ -308,8 +295,7 @@ static void test_size(void **state)
     }
 }
 
-static void test_bytes(void **state)
-{
+static void test_bytes(void **state) {
     static const char *const bad[] = {"", "{", "nul", "[1,]", "{\"messages\":\"\xff\"}", "{\"a\":1,\"a\":2}", "{\"a\":1} x",
                                       "{\"a\":\"\\u0000\"}", "{\"a\":\"\\ud800\"}", "{\"a\":1e999}", "\"x\"", "7"};
     (void)state;
@@ -322,8 +308,7 @@ static void test_bytes(void **state)
     }
 }
 
-static void test_put_string(void **state)
-{
+static void test_put_string(void **state) {
     static const struct {
         const char *in, *out;
     } row[] = {{"", "\"\""}, {"a\"b\\c", "\"a\\\"b\\\\c\""}, {"\n\t\r\x01\x7f", "\"\\n\\t\\r\\u0001\\u007f\""},
@@ -337,8 +322,7 @@ static void test_put_string(void **state)
     }
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_max_tokens), cmocka_unit_test(test_sampling),   cmocka_unit_test(test_stop),
         cmocka_unit_test(test_unsupported), cmocka_unit_test(test_template_options), cmocka_unit_test(test_messages),

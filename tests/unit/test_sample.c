@@ -12,8 +12,7 @@
 
 #define N 4000
 
-static ch_sample_params params(double t, double k, double p, double m)
-{
+static ch_sample_params params(double t, double k, double p, double m) {
     ch_sample_params s;
     ch_sample_params_init(&s);
     s.v[CH_SAMPLE_temperature] = t;
@@ -23,8 +22,7 @@ static ch_sample_params params(double t, double k, double p, double m)
     return s;
 }
 
-static int by_score(const void *a, const void *b)
-{
+static int by_score(const void *a, const void *b) {
     const ch_candidate *x = a, *y = b;
     if (x->logit != y->logit)
         return x->logit > y->logit ? -1 : 1;
@@ -32,8 +30,7 @@ static int by_score(const void *a, const void *b)
 }
 
 // Probabilities after the filters, the plain way: a full sort, then cuts. prob: [n].
-static void reference(const float *x, int32_t n, const ch_sample_params *p, double *prob)
-{
+static void reference(const float *x, int32_t n, const ch_sample_params *p, double *prob) {
     ch_candidate *c = malloc((size_t)n * sizeof *c);
     for (int32_t i = 0; i < n; i++)
         c[i] = (ch_candidate){i, x[i]}, prob[i] = 0;
@@ -64,8 +61,7 @@ static void reference(const float *x, int32_t n, const ch_sample_params *p, doub
     free(c);
 }
 
-static ch_sample_work *work(int32_t n)
-{
+static ch_sample_work *work(int32_t n) {
     ch_sample_work *w = NULL;
     assert_int_equal(ch_sample_work_create(&w, n, NULL), CH_OK);
     return w;
@@ -75,8 +71,7 @@ static ch_sample_work *work(int32_t n)
 // degrees of freedom the statistic has mean f and variance 2 f; f + 6 sqrt(2 f) + 20 is passed by chance less than once in
 // a million (the tail of chi-squared is below exp(-(s^2)/4) at s deviations, plus room for small f). A token of
 // probability 0 must never come.
-static void check_distribution(const float *x, int32_t n, ch_sample_params p, int n_draw, uint64_t seed)
-{
+static void check_distribution(const float *x, int32_t n, ch_sample_params p, int n_draw, uint64_t seed) {
     double *prob = malloc((size_t)n * sizeof *prob);
     int *count = calloc((size_t)n, sizeof *count);
     reference(x, n, &p, prob);
@@ -111,16 +106,14 @@ static void check_distribution(const float *x, int32_t n, ch_sample_params p, in
     free(count);
 }
 
-static void random_scores(float *x, int32_t n, uint64_t seed, float spread)
-{
+static void random_scores(float *x, int32_t n, uint64_t seed, float spread) {
     ch_rng r;
     ch_rng_seed(&r, seed);
     for (int32_t i = 0; i < n; i++)
         x[i] = spread * ch_rng_normal(&r);
 }
 
-static void test_distribution(void **state)
-{
+static void test_distribution(void **state) {
     (void)state;
     float x[300];
     random_scores(x, 300, 1, 2.0f);
@@ -138,8 +131,7 @@ static void test_distribution(void **state)
 
 // The set that can be drawn is exactly the reference's, for many random rows and parameters: checked by making the draw
 // almost flat (temperature at its maximum on narrow scores) and seeing every kept token come, none other.
-static void test_sets(void **state)
-{
+static void test_sets(void **state) {
     (void)state;
     ch_rng r;
     ch_rng_seed(&r, 99);
@@ -172,8 +164,7 @@ static void test_sets(void **state)
     ch_sample_work_free(&w);
 }
 
-static void test_greedy(void **state)
-{
+static void test_greedy(void **state) {
     (void)state;
     static float x[N];
     ch_sample_work *w = work(N);
@@ -200,8 +191,7 @@ static void test_greedy(void **state)
 }
 
 // Whatever is banned, one token survives; bad scores are an error that names the token.
-static void test_degenerate(void **state)
-{
+static void test_degenerate(void **state) {
     (void)state;
     float x[10];
     ch_sample_work *w = work(10);
@@ -242,8 +232,7 @@ static void test_degenerate(void **state)
     ch_sample_work_free(&w);
 }
 
-static void test_mask(void **state)
-{
+static void test_mask(void **state) {
     (void)state;
     ch_sample_mask m;
     assert_int_equal(ch_sample_mask_init(&m, NULL, 0, NULL), CH_ERANGE);
@@ -275,8 +264,7 @@ static void test_mask(void **state)
     ch_sample_work_free(&w);
 }
 
-static void test_seed(void **state)
-{
+static void test_seed(void **state) {
     (void)state;
     static float x[N];
     ch_sample_work *w = work(N);
@@ -302,8 +290,7 @@ static void test_seed(void **state)
     ch_sample_work_free(&w);
 }
 
-static void test_logprobs(void **state)
-{
+static void test_logprobs(void **state) {
     (void)state;
     float x[100];
     random_scores(x, 100, 4, 3.0f);
@@ -328,8 +315,7 @@ static void test_logprobs(void **state)
     ch_sample_work_free(&w);
 }
 
-static void test_params(void **state)
-{
+static void test_params(void **state) {
     (void)state;
     size_t n = 0;
     while (ch_sample_param_at(n)) {
@@ -351,8 +337,7 @@ static void test_params(void **state)
     assert_int_equal(ch_sample_check_param(n, 0, NULL), CH_ERANGE);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_params),       cmocka_unit_test(test_greedy), cmocka_unit_test(test_degenerate),
         cmocka_unit_test(test_mask),         cmocka_unit_test(test_seed),   cmocka_unit_test(test_logprobs),

@@ -1,8 +1,7 @@
 // Requests over a fake model: limits, stop strings, characters, cancelling, slow readers, failures, many at once.
 #include "unit/sched_help.h"
 
-static int reset(void **state)
-{
+static int reset(void **state) {
     (void)state;
     fake_reset();
     return 0;
@@ -12,15 +11,13 @@ static int reset(void **state)
 static const char *script;
 static size_t script_at;
 
-static int32_t by_script(uint64_t h, uint64_t n)
-{
+static int32_t by_script(uint64_t h, uint64_t n) {
     (void)h;
     size_t k = n - script_at, len = strlen(script);
     return n < script_at || k >= len ? FAKE_IM_END : (unsigned char)script[k];
 }
 
-static void set_script(const char *text, size_t n_prompt)
-{
+static void set_script(const char *text, size_t n_prompt) {
     script = text;
     script_at = n_prompt;
     fake.next = by_script;
@@ -28,8 +25,7 @@ static void set_script(const char *text, size_t n_prompt)
 
 static const int32_t three[] = {'a', 'b', 'c'};
 
-static void test_answer(void **state)
-{
+static void test_answer(void **state) {
     (void)state;
     set_script("Hello, world", 3);
     chimere_engine *eng = open_engine(64, 2, 16);
@@ -58,8 +54,7 @@ static void test_answer(void **state)
     assert_null(eng);
 }
 
-static void test_events(void **state)
-{
+static void test_events(void **state) {
     (void)state;
     set_script("xyz", 40);
     int32_t tok[40];
@@ -96,8 +91,7 @@ static void test_events(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_limits(void **state)
-{
+static void test_limits(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(32, 1, 8);
     int32_t tok[320];
@@ -148,8 +142,7 @@ static void test_limits(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_bad_params(void **state)
-{
+static void test_bad_params(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(32, 1, 8);
     chimere_request *r = NULL;
@@ -203,8 +196,7 @@ static void test_bad_params(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_open(void **state)
-{
+static void test_open(void **state) {
     (void)state;
     chimere_engine *eng = NULL;
     chimere_error e;
@@ -250,8 +242,7 @@ static void test_open(void **state)
 // ---- stop strings and characters ----------------------------------------------------------------------------------------
 
 // The definition: at the first byte where some string is complete the text ends, before the longest one complete there.
-static size_t naive_stop(const char *text, const char *const *stop, size_t n, int *which)
-{
+static size_t naive_stop(const char *text, const char *const *stop, size_t n, int *which) {
     for (size_t end = 1; end <= strlen(text); end++) {
         size_t longest = 0;
         for (size_t k = 0; k < n; k++) {
@@ -266,8 +257,7 @@ static size_t naive_stop(const char *text, const char *const *stop, size_t n, in
     return strlen(text);
 }
 
-static void test_stop(void **state)
-{
+static void test_stop(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(128, 1, 8);
     ch_rng rng;
@@ -306,8 +296,7 @@ static void test_stop(void **state)
 }
 
 // Text that may begin a stop string is held back, and never more than that.
-static void test_hold_back(void **state)
-{
+static void test_hold_back(void **state) {
     (void)state;
     const char *stop[] = {"own fox", "\xe2\x82\xac\xe2\x82\xac"}; // two euro signs
     set_script("a brown f own fo\xe2\x82\xac." "brown fox jumps", 3);
@@ -329,8 +318,7 @@ static void test_hold_back(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_characters(void **state)
-{
+static void test_characters(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(64, 1, 8);
     chimere_request_params q = ids(eng, three, 3);
@@ -361,8 +349,7 @@ typedef struct task {
     chimere_request_params q;
 } task;
 
-static void make_tasks(const chimere_engine *eng, task *t, uint64_t seed)
-{
+static void make_tasks(const chimere_engine *eng, task *t, uint64_t seed) {
     ch_rng rng;
     ch_rng_seed(&rng, seed);
     for (int i = 0; i < MANY; i++) {
@@ -378,8 +365,7 @@ static void make_tasks(const chimere_engine *eng, task *t, uint64_t seed)
 }
 
 // Random arrivals over few slots: every answer, greedy or drawn with a seed, equals the one of the request alone.
-static void test_concurrent(void **state)
-{
+static void test_concurrent(void **state) {
     (void)state;
     static task t[MANY];
     static outcome alone[MANY];
@@ -430,8 +416,7 @@ static void test_concurrent(void **state)
     }
 }
 
-static void test_seed(void **state)
-{
+static void test_seed(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(200, 4, 32);
     chimere_request_params q = ids(eng, three, 3);
@@ -456,20 +441,17 @@ static void test_seed(void **state)
 
 // ---- cancel, slow readers, failures -------------------------------------------------------------------------------------
 
-static void hold_in_step(void)
-{
+static void hold_in_step(void) {
     atomic_store(&fake.hold, 1);
 }
 
-static void wait_in_step(void)
-{
+static void wait_in_step(void) {
     for (int i = 0; i < 100000 && !atomic_load(&fake.waiting); i++)
         usleep(100);
     assert_true(atomic_load(&fake.waiting));
 }
 
-static void test_cancel(void **state)
-{
+static void test_cancel(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(200, 1, 4);
     int32_t tok[100];
@@ -517,8 +499,7 @@ static void test_cancel(void **state)
 }
 
 // Thousands of requests with random cancels: none hangs, every answer that ends by itself is right.
-static void test_random_cancels(void **state)
-{
+static void test_random_cancels(void **state) {
     (void)state;
     static task t[MANY];
     chimere_engine *eng = open_engine(200, 3, 16);
@@ -563,15 +544,13 @@ static void test_random_cancels(void **state)
     chimere_engine_close(&eng);
 }
 
-static int32_t always_a(uint64_t h, uint64_t n)
-{
+static int32_t always_a(uint64_t h, uint64_t n) {
     (void)h, (void)n;
     return 'a';
 }
 
 // A reader that does not read stops its own slot, bounded, and no other; later it gets everything.
-static void test_slow_reader(void **state)
-{
+static void test_slow_reader(void **state) {
     (void)state;
     fake.next = always_a;
     chimere_engine *eng = open_engine(2000, 2, 16);
@@ -608,8 +587,7 @@ static void test_slow_reader(void **state)
 }
 
 // A request that fails ends alone; the same slot then answers as a fresh engine does.
-static void test_failures(void **state)
-{
+static void test_failures(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(200, 3, 32);
     int32_t tok[60], want[40];
@@ -644,8 +622,7 @@ static void test_failures(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_queue(void **state)
-{
+static void test_queue(void **state) {
     (void)state;
     chimere_engine_params p;
     chimere_engine_params_init(&p);
@@ -692,8 +669,7 @@ static void test_queue(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_timeout(void **state)
-{
+static void test_timeout(void **state) {
     (void)state;
     fake.next = always_a;
     atomic_store(&fake.delay_us, 1000);
@@ -710,8 +686,7 @@ static void test_timeout(void **state)
 }
 
 // Closing the engine ends what runs and waits; the handles stay good.
-static void test_close(void **state)
-{
+static void test_close(void **state) {
     (void)state;
     for (int round = 0; round < 20; round++) {
         chimere_engine *eng = open_engine(200, 2, 8);
@@ -734,14 +709,12 @@ static void test_close(void **state)
 
 static atomic_int n_ready;
 
-static void ready(void *user)
-{
+static void ready(void *user) {
     atomic_fetch_add((atomic_int *)user, 1);
     usleep(50);
 }
 
-static void test_ready(void **state)
-{
+static void test_ready(void **state) {
     (void)state;
     chimere_engine *eng = open_engine(200, 2, 8);
     chimere_request_params q = ids(eng, three, 3);
@@ -766,8 +739,7 @@ static void test_ready(void **state)
     chimere_engine_close(&eng);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_open, reset),       cmocka_unit_test_setup(test_answer, reset),
         cmocka_unit_test_setup(test_events, reset),     cmocka_unit_test_setup(test_limits, reset),

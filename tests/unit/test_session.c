@@ -1,23 +1,20 @@
 // Prefix reuse across requests, and sessions, over the fake model: what is computed again, and that it never shows.
 #include "unit/sched_help.h"
 
-static int reset(void **state)
-{
+static int reset(void **state) {
     (void)state;
     fake_reset();
     return 0;
 }
 
 // Runs q and returns how many rows the model computed for it.
-static long rows_of(chimere_engine *eng, const chimere_request_params *q, outcome *o)
-{
+static long rows_of(chimere_engine *eng, const chimere_request_params *q, outcome *o) {
     long before = atomic_load(&fake.rows);
     *o = run(eng, q);
     return atomic_load(&fake.rows) - before;
 }
 
-static void expect_answer(const int32_t *tok, size_t n, const outcome *o, size_t max)
-{
+static void expect_answer(const int32_t *tok, size_t n, const outcome *o, size_t max) {
     int32_t want[512];
     size_t k = fake_answer(tok, n, want, max);
     assert_int_equal(o->n_tok, k);
@@ -25,8 +22,7 @@ static void expect_answer(const int32_t *tok, size_t n, const outcome *o, size_t
 }
 
 // One turn in the manner of chat templates: opener, text, closer.
-static size_t add_turn(int32_t *tok, size_t n, size_t n_text, uint64_t seed)
-{
+static size_t add_turn(int32_t *tok, size_t n, size_t n_text, uint64_t seed) {
     tok[n++] = FAKE_IM_START;
     random_ids(tok + n, n_text, seed);
     n += n_text;
@@ -36,8 +32,7 @@ static size_t add_turn(int32_t *tok, size_t n, size_t n_text, uint64_t seed)
 
 // Second turns compute only what is new after the last opening of a turn, for short prompts too, on one slot or many, with
 // other conversations in between.
-static void test_second_turn(void **state)
-{
+static void test_second_turn(void **state) {
     (void)state;
     static const size_t first[] = {3, 20, 500, 3000};
     for (int32_t n_slots = 1; n_slots <= 3; n_slots += 2)
@@ -77,8 +72,7 @@ static void test_second_turn(void **state)
 }
 
 // Many prompts with one long beginning and different ends, without turns: from the third on the beginning is there.
-static void test_family(void **state)
-{
+static void test_family(void **state) {
     (void)state;
     static int32_t tok[2100];
     chimere_engine *eng = open_engine(2200, 2, 128);
@@ -98,8 +92,7 @@ static void test_family(void **state)
 }
 
 // A prompt that continues the whole of an earlier exchange starts at its very end.
-static void test_continue(void **state)
-{
+static void test_continue(void **state) {
     (void)state;
     int32_t tok[200];
     chimere_engine *eng = open_engine(200, 2, 32);
@@ -118,8 +111,7 @@ static void test_continue(void **state)
 }
 
 // More conversations than slots, marks and pages: everything stays right, some of it is reused.
-static void test_pressure(void **state)
-{
+static void test_pressure(void **state) {
     (void)state;
     for (int plan = 0; plan < 2; plan++) {
         fake.no_slab = plan == 1;
@@ -169,8 +161,7 @@ static void test_pressure(void **state)
 
 // ---- sessions -----------------------------------------------------------------------------------------------------------
 
-static void expect_scores(chimere_session *s, const int32_t *tok, size_t n)
-{
+static void expect_scores(chimere_session *s, const int32_t *tok, size_t n) {
     float want[FAKE_N_VOCAB];
     fake_state st = {0, n};
     size_t held = 0;
@@ -188,8 +179,7 @@ static void expect_scores(chimere_session *s, const int32_t *tok, size_t n)
     assert_memory_equal(chimere_session_logits(s), want, sizeof want);
 }
 
-static chimere_session *open_session(chimere_engine *eng)
-{
+static chimere_session *open_session(chimere_engine *eng) {
     chimere_session *s = NULL;
     chimere_error e = {0};
     if (chimere_session_open(eng, &s, &e) != CHIMERE_OK)
@@ -197,8 +187,7 @@ static chimere_session *open_session(chimere_engine *eng)
     return s;
 }
 
-static void test_session(void **state)
-{
+static void test_session(void **state) {
     (void)state;
     for (int plan = 0; plan < 2; plan++) {
         fake.no_slab = plan == 1;
@@ -266,8 +255,7 @@ static void test_session(void **state)
     }
 }
 
-static void test_session_sample(void **state)
-{
+static void test_session_sample(void **state) {
     (void)state;
     int32_t tok[20], want[100];
     random_ids(tok, 20, 3);
@@ -305,8 +293,7 @@ static void test_session_sample(void **state)
     chimere_engine_close(&eng);
 }
 
-static void test_save(void **state)
-{
+static void test_save(void **state) {
     (void)state;
     char path[64];
     snprintf(path, sizeof path, "/tmp/chimere_session_%ld", (long)getpid());
@@ -358,8 +345,7 @@ static void test_save(void **state)
 }
 
 // A session's long prompt goes batch by batch: requests beside it go on.
-static void test_beside(void **state)
-{
+static void test_beside(void **state) {
     (void)state;
     int32_t tok[180];
     random_ids(tok, 180, 6);
@@ -380,8 +366,7 @@ static void test_beside(void **state)
     chimere_engine_close(&eng);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_second_turn, reset), cmocka_unit_test_setup(test_family, reset),
         cmocka_unit_test_setup(test_continue, reset),    cmocka_unit_test_setup(test_pressure, reset),

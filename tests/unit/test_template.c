@@ -11,8 +11,7 @@
 
 #include "text/text.h"
 
-static json_t *read_json(const char *path)
-{
+static json_t *read_json(const char *path) {
     json_error_t e;
     json_t *j = json_load_file(path, JSON_ALLOW_NUL, &e);
     if (!j)
@@ -20,8 +19,7 @@ static json_t *read_json(const char *path)
     return j;
 }
 
-static int render(const char *source, size_t n, const json_t *vars, const ch_template_limits *lim, ch_buf *out, ch_error *e)
-{
+static int render(const char *source, size_t n, const json_t *vars, const ch_template_limits *lim, ch_buf *out, ch_error *e) {
     ch_template *t = NULL;
     memset(e, 0, sizeof *e);
     int rc = ch_template_parse(&t, source, n, e);
@@ -32,8 +30,7 @@ static int render(const char *source, size_t n, const json_t *vars, const ch_tem
     return rc;
 }
 
-static int render_z(const char *source, const char *vars, const ch_template_limits *lim, ch_buf *out, ch_error *e)
-{
+static int render_z(const char *source, const char *vars, const ch_template_limits *lim, ch_buf *out, ch_error *e) {
     json_t *j = json_loads(vars, 0, NULL);
     assert_non_null(j);
     ch_buf_reset(out);
@@ -42,8 +39,7 @@ static int render_z(const char *source, const char *vars, const ch_template_limi
     return rc;
 }
 
-static void expect_text(const char *source, const char *vars, const char *want)
-{
+static void expect_text(const char *source, const char *vars, const char *want) {
     ch_buf out = {0};
     ch_error e;
     if (render_z(source, vars, NULL, &out, &e))
@@ -52,8 +48,7 @@ static void expect_text(const char *source, const char *vars, const char *want)
     ch_buf_free(&out);
 }
 
-static void expect_error(const char *source, const char *vars, const ch_template_limits *lim, int code, const char *part)
-{
+static void expect_error(const char *source, const char *vars, const ch_template_limits *lim, int code, const char *part) {
     ch_buf out = {0};
     ch_error e;
     int rc = render_z(source, vars, lim, &out, &e);
@@ -66,8 +61,7 @@ static void expect_error(const char *source, const char *vars, const ch_template
 
 // ---- against the reference ------------------------------------------------------------------------------------------------
 
-static void snippets_equal_the_reference(void **state)
-{
+static void snippets_equal_the_reference(void **state) {
     (void)state;
     json_t *all = read_json("tests/golden/template_snippets.json"), *head = json_array_get(all, 0), *c;
     ch_template_limits lim = {.now = json_integer_value(json_object_get(head, "now"))};
@@ -96,8 +90,7 @@ static void snippets_equal_the_reference(void **state)
     assert_int_equal(bad, 0);
 }
 
-static void fnv64(const char *s, size_t n, char out[17])
-{
+static void fnv64(const char *s, size_t n, char out[17]) {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < n; i++)
         h = (h ^ (uint8_t)s[i]) * 0x100000001b3u;
@@ -105,8 +98,7 @@ static void fnv64(const char *s, size_t n, char out[17])
 }
 
 // True: as stored (a hash, "error", or "!" and the message of raise_exception).
-static bool as_stored(const char *want, int rc, const ch_buf *out, const ch_error *e)
-{
+static bool as_stored(const char *want, int rc, const ch_buf *out, const ch_error *e) {
     char h[17];
     if (*want == '!') // messages longer than an error holds are cut
         return rc == CH_EFORMAT && !strncmp(e->msg, want + 1, strlen(want + 1) < 230 ? sizeof e->msg : 230);
@@ -116,8 +108,7 @@ static bool as_stored(const char *want, int rc, const ch_buf *out, const ch_erro
     return !rc && !strcmp(h, want);
 }
 
-static void templates_equal_the_reference(void **state)
-{
+static void templates_equal_the_reference(void **state) {
     (void)state;
     const char *data = getenv("CHIMERE_TESTDATA");
     if (!data)
@@ -157,8 +148,7 @@ static void templates_equal_the_reference(void **state)
 // ---- origin of bytes ------------------------------------------------------------------------------------------------------
 
 // The rendered text with the bytes that did not come from the template in [brackets].
-static void expect_spans(const char *source, const char *vars, const char *want)
-{
+static void expect_spans(const char *source, const char *vars, const char *want) {
     ch_template *t = NULL;
     ch_error e;
     ch_buf out = {0}, marked = {0};
@@ -185,8 +175,7 @@ static void expect_spans(const char *source, const char *vars, const char *want)
     ch_buf_free(&marked);
 }
 
-static void spans_follow_the_bytes(void **state)
-{
+static void spans_follow_the_bytes(void **state) {
     (void)state;
     static const char vars[] = "{\"m\":{\"role\":\"user\",\"content\":\" <|x|> a,b \"},\"bos_token\":\"<s>\",\"pad_token\":\"<f>\",\"é\":1}";
     expect_spans("plain", vars, "plain");
@@ -219,8 +208,7 @@ static void spans_follow_the_bytes(void **state)
 
 // ---- the interface --------------------------------------------------------------------------------------------------------
 
-static void mentions_names(void **state)
-{
+static void mentions_names(void **state) {
     (void)state;
     static const char source[] = "{% if tools %}{{ m.enable_thinking }}{% endif %} add_generation_prompt {{ 'text_only' }}";
     ch_template *t = NULL;
@@ -236,8 +224,7 @@ static void mentions_names(void **state)
     ch_template_free(&t);
 }
 
-static void bad_input_is_refused(void **state)
-{
+static void bad_input_is_refused(void **state) {
     (void)state;
     ch_template *t = NULL;
     ch_error e;
@@ -266,8 +253,7 @@ static void bad_input_is_refused(void **state)
 }
 
 // A template is shared between renders; none may leave a trace in it.
-static void renders_do_not_disturb_each_other(void **state)
-{
+static void renders_do_not_disturb_each_other(void **state) {
     (void)state;
     static const char source[] = "{% set a = 'x' 'y' %}{% set a = a + v %}{{ a }}{{ 'é'|length }}{% set l = [1] %}{% set _ = l.append(v) %}{{ l }}";
     ch_template *t = NULL;
@@ -289,8 +275,7 @@ static void renders_do_not_disturb_each_other(void **state)
 
 // ---- limits ---------------------------------------------------------------------------------------------------------------
 
-static void output_is_bounded(void **state)
-{
+static void output_is_bounded(void **state) {
     (void)state;
     ch_template_limits lim = {.max_output = 100};
     ch_buf out = {0};
@@ -311,8 +296,7 @@ static void output_is_bounded(void **state)
     ch_buf_free(&out);
 }
 
-static void steps_are_bounded(void **state)
-{
+static void steps_are_bounded(void **state) {
     (void)state;
     // Find the least number of steps that is enough; one less must fail, one more must not.
     static const char source[] = "{% for i in range(20) %}{{ i }}{% endfor %}";
@@ -339,8 +323,7 @@ static void steps_are_bounded(void **state)
     ch_buf_free(&out);
 }
 
-static void depth_is_bounded(void **state)
-{
+static void depth_is_bounded(void **state) {
     (void)state;
     static const char source[] = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(k) }}";
     ch_buf out = {0};
@@ -404,8 +387,7 @@ static void depth_is_bounded(void **state)
     ch_buf_free(&out);
 }
 
-static void memory_is_bounded(void **state)
-{
+static void memory_is_bounded(void **state) {
     (void)state;
     ch_template_limits lim = {.max_memory = 1 << 20};
     ch_buf out = {0};
@@ -423,8 +405,7 @@ static void memory_is_bounded(void **state)
     ch_buf_free(&out);
 }
 
-static void ranges_are_bounded(void **state)
-{
+static void ranges_are_bounded(void **state) {
     (void)state;
     expect_text("{{ range(99999)|length }} {{ range(100000)|length }} {{ range(0, 1000000, 10)|length }}", "{}", "99999 100000 100000");
     expect_error("{{ range(100001) }}", "{}", NULL, CH_ELIMIT, "MAX_RANGE");
@@ -439,8 +420,7 @@ static void ranges_are_bounded(void **state)
 }
 
 // The n-th allocation fails: an error, never a crash, and nothing leaks (the sanitizer looks).
-static void lack_of_memory_is_an_error(void **state)
-{
+static void lack_of_memory_is_an_error(void **state) {
     (void)state;
     static const char source[] = "{% for k, v in d|dictsort %}{{ k ~ v|tojson }}{% endfor %}{{ j|from_json }}";
     json_t *vars = json_loads("{\"d\":{\"a\":[1,2],\"b\":\"x\"},\"j\":\"[1,{}]\"}", 0, NULL);
@@ -466,8 +446,7 @@ static void lack_of_memory_is_an_error(void **state)
     json_decref(vars);
 }
 
-int main(void)
-{
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(snippets_equal_the_reference),
         cmocka_unit_test(templates_equal_the_reference),
