@@ -71,7 +71,7 @@ for (const c of exactCases)
         const f16 = compareScores(await theirs(file, tokens, "F16", N_VOCAB), mine, N_VOCAB);
         return [
             [f32.maxLikely <= MAX_DIFF && sameTop(f32), `F32 cache: ${formatResult(f32)}`],
-            [f16.maxLikely <= (MAX_DIFF_F16KV[c.arch] ?? 1e-2) && sameTop(f16), `f16 cache: ${formatResult(f16)}`]
+            [f16.maxLikely <= (MAX_DIFF_F16KV[c.arch] ?? 2e-2) && sameTop(f16), `f16 cache: ${formatResult(f16)}`]
         ];
     });
 
