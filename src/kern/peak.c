@@ -4,8 +4,7 @@
 #include "kern/kern.h"
 #include "kern/peak.h"
 
-static uint64_t int8_ref(uint64_t rounds, uint32_t *sink)
-{
+static uint64_t int8_ref(uint64_t rounds, uint32_t *sink) {
     uint32_t acc[8] = {0};
     for (uint64_t r = 0; r < rounds; r++)
         for (uint32_t i = 0; i < 8; i++)
@@ -15,8 +14,7 @@ static uint64_t int8_ref(uint64_t rounds, uint32_t *sink)
     return rounds * 16;
 }
 
-static uint64_t f32_ref(uint64_t rounds, uint32_t *sink)
-{
+static uint64_t f32_ref(uint64_t rounds, uint32_t *sink) {
     float acc[8] = {0};
     for (uint64_t r = 0; r < rounds; r++)
         for (int i = 0; i < 8; i++)
@@ -26,8 +24,7 @@ static uint64_t f32_ref(uint64_t rounds, uint32_t *sink)
     return rounds * 16;
 }
 
-static void read_ref(const void *p, size_t n, uint32_t *sink)
-{
+static void read_ref(const void *p, size_t n, uint32_t *sink) {
     const uint8_t *b = p;
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i += 8) {
@@ -38,8 +35,7 @@ static void read_ref(const void *p, size_t n, uint32_t *sink)
     *sink += (uint32_t)sum;
 }
 
-void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu)
-{
+void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu) {
     *k = (ch_kern_peak){int8_ref, f32_ref, read_ref};
 #if defined(__x86_64__)
     if (cpu->avx2_fma_f16c)

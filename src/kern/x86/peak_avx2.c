@@ -3,8 +3,7 @@
 
 #include "kern/peak.h"
 
-static uint64_t int8_avx2(uint64_t rounds, uint32_t *sink)
-{
+static uint64_t int8_avx2(uint64_t rounds, uint32_t *sink) {
     const __m256i x = _mm256_set1_epi8((char)(*sink & 15));
     const __m256i one = _mm256_set1_epi16(1);
     __m256i a0 = _mm256_set1_epi32(0), a1 = _mm256_set1_epi32(1), a2 = _mm256_set1_epi32(2),
@@ -37,8 +36,7 @@ static uint64_t int8_avx2(uint64_t rounds, uint32_t *sink)
     return rounds * 10 * 64;
 }
 
-static uint64_t f32_avx2(uint64_t rounds, uint32_t *sink)
-{
+static uint64_t f32_avx2(uint64_t rounds, uint32_t *sink) {
     const __m256 x = _mm256_set1_ps(0.5f), y = _mm256_set1_ps((float)(*sink & 1));
     __m256 a0 = _mm256_set1_ps(0), a1 = _mm256_set1_ps(1), a2 = _mm256_set1_ps(2), a3 = _mm256_set1_ps(3),
             a4 = _mm256_set1_ps(4), a5 = _mm256_set1_ps(5), a6 = _mm256_set1_ps(6), a7 = _mm256_set1_ps(7),
@@ -68,8 +66,7 @@ static uint64_t f32_avx2(uint64_t rounds, uint32_t *sink)
     return rounds * 10 * 16;
 }
 
-static void read_avx2(const void *p, size_t n, uint32_t *sink)
-{
+static void read_avx2(const void *p, size_t n, uint32_t *sink) {
     const char *b = p;
     __m256i s0 = _mm256_setzero_si256(), s1 = s0, s2 = s0, s3 = s0;
     for (size_t i = 0; i < n; i += 128) {
@@ -82,7 +79,6 @@ static void read_avx2(const void *p, size_t n, uint32_t *sink)
     *sink += (uint32_t)_mm256_extract_epi32(s0, 0);
 }
 
-void ch_kern_peak_set_avx2(ch_kern_peak *k)
-{
+void ch_kern_peak_set_avx2(ch_kern_peak *k) {
     *k = (ch_kern_peak){int8_avx2, f32_avx2, read_avx2};
 }

@@ -3,8 +3,7 @@
 
 #include "kern/peak.h"
 
-static uint64_t int8_avx512(uint64_t rounds, uint32_t *sink)
-{
+static uint64_t int8_avx512(uint64_t rounds, uint32_t *sink) {
     const __m512i x = _mm512_set1_epi8((char)(*sink & 15)), y = _mm512_set1_epi8(1);
     __m512i a0 = _mm512_set1_epi32(0), a1 = _mm512_set1_epi32(1), a2 = _mm512_set1_epi32(2),
             a3 = _mm512_set1_epi32(3), a4 = _mm512_set1_epi32(4), a5 = _mm512_set1_epi32(5),
@@ -39,8 +38,7 @@ static uint64_t int8_avx512(uint64_t rounds, uint32_t *sink)
     return rounds * 12 * 128;
 }
 
-static uint64_t f32_avx512(uint64_t rounds, uint32_t *sink)
-{
+static uint64_t f32_avx512(uint64_t rounds, uint32_t *sink) {
     const __m512 x = _mm512_set1_ps(0.5f), y = _mm512_set1_ps((float)(*sink & 1));
     __m512 a0 = _mm512_set1_ps(0), a1 = _mm512_set1_ps(1), a2 = _mm512_set1_ps(2), a3 = _mm512_set1_ps(3),
             a4 = _mm512_set1_ps(4), a5 = _mm512_set1_ps(5), a6 = _mm512_set1_ps(6), a7 = _mm512_set1_ps(7),
@@ -75,8 +73,7 @@ static uint64_t f32_avx512(uint64_t rounds, uint32_t *sink)
     return rounds * 12 * 32;
 }
 
-static void read_avx512(const void *p, size_t n, uint32_t *sink)
-{
+static void read_avx512(const void *p, size_t n, uint32_t *sink) {
     const char *b = p;
     __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
     for (size_t i = 0; i < n; i += 256) {
@@ -89,7 +86,6 @@ static void read_avx512(const void *p, size_t n, uint32_t *sink)
     *sink += (uint32_t)_mm512_reduce_add_epi32(s0);
 }
 
-void ch_kern_peak_set_avx512(ch_kern_peak *k)
-{
+void ch_kern_peak_set_avx512(ch_kern_peak *k) {
     *k = (ch_kern_peak){int8_avx512, f32_avx512, read_avx512};
 }
