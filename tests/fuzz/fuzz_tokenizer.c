@@ -19,7 +19,7 @@ static void require(bool ok) {
 // All bytes, a few merges, a control token, a tag, a run of spaces.
 static ch_vocab *build(const char *pre) {
     static const char *const merge[] = {"a a", "aa aa", "\xC4\xA0 a", "b c", "\xC4\x8A \xC4\x8A"};
-    static const char *const more[] = {"aa", "aaaa", "\xC4\xA0" "a", "bc", "\xC4\x8A\xC4\x8A", "<|x|>", "<t>", "   "};
+    static const char *const more[] = {"aa", "aaaa", ("\xC4\xA0" "a"), "bc", "\xC4\x8A\xC4\x8A", "<|x|>", "<t>", "   "};
     static const uint32_t type[] = {1, 1, 1, 1, 1, CH_TOKEN_CONTROL, CH_TOKEN_USER, CH_TOKEN_USER};
     vocab_builder b = {0};
     vb_put_str(&b, "tokenizer.ggml.model", "gpt2");
