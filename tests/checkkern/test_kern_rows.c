@@ -213,64 +213,6 @@ static void test_conv(void **state) {
                 }
 }
 
-// ---- gated delta rule
-
-static void run_gdn(const ch_kern *k, ch_gdn_args a, size_t cut) {
-    const size_t n = a.n_tok;
-    a.n_tok = cut;
-    k->gdn(&a);
-    a.n_tok = n - cut;
-    a.q += cut * a.ld_qk, a.k += cut * a.ld_qk, a.v += cut * a.ld_v;
-    a.beta += cut * a.ld_bg, a.g += cut * a.ld_bg, a.out += cut * a.ld_out;
-    k->gdn(&a);
-}
-
-static void check_gdn(const ch_kern *k, const ch_kern *ref, ch_rng *g, size_t n_tok, size_t d_k, size_t d_v) {
-    ch_gdn_args a = {.n_tok = n_tok, .d_k = d_k, .d_v = d_v, .ld_qk = d_k + 1, .ld_v = d_v + 2, .ld_bg = 3, .ld_out = d_v + 1};
-    float *q = randoms(g, n_tok * a.ld_qk, 1), *key = randoms(g, n_tok * a.ld_qk, 1), *v = randoms(g, n_tok * a.ld_v, 1);
-    float *beta = floats(n_tok * 3), *decay = floats(n_tok * 3), *s[3], *out[3];
-    const size_t n_out = n_tok * a.ld_out;
-    for (size_t t = 0; t < n_tok; t++) {
-        beta[3 * t] = (float)ch_rng_f64(g);
-        decay[3 * t] = t % 5 == 4 ? -200.0f : -(float)ch_rng_f64(g);
-        ref->l2norm(key + t * a.ld_qk, d_k, 1e-6f, 1, key + t * a.ld_qk);
-        ref->l2norm(q + t * a.ld_qk, d_k, 1e-6f, 1 / sqrtf((float)d_k), q + t * a.ld_qk);
-    }
-    a.q = q, a.k = key, a.v = v, a.beta = beta, a.g = decay;
-    s[0] = randoms(g, d_k * d_v, 1);
-    for (int i = 0; i < 3; i++) {
-        if (i) s[i] = floats(d_k * d_v), memcpy(s[i], s[0], d_k * d_v * sizeof(float));
-        out[i] = floats(n_out);
-    }
-    for (int i = 0; i < 3; i++) {
-        a.state = s[i], a.out = out[i];
-        run_gdn(i ? k : ref, a, i == 2 ? n_tok / 2 : n_tok);
-    }
-    // |k| = 1: a product with the state sums d_k terms of at most |S|; beta < 1 keeps the state from growing past |S| + |v|.
-    const double size = 6 * sqrt((double)d_k) + 6, most = EPS * ((double)d_k / 8 + 12) * size * (double)n_tok;
-    for (size_t t = 0; t < n_tok; t++)
-        for (size_t j = 0; j < d_v; j++)
-            check_near(k, "gdn output", out[1][t * a.ld_out + j], out[0][t * a.ld_out + j], most);
-    for (size_t i = 0; i < d_k * d_v; i++) check_near(k, "gdn state", s[1][i], s[0][i], most);
-    assert_memory_equal(s[1], s[2], d_k * d_v * sizeof(float));
-    assert_memory_equal(out[1], out[2], n_out * sizeof(float));
-    check_guard(out[1], n_out);
-    check_guard(s[1], d_k * d_v);
-    for (int i = 0; i < 3; i++) ch_free(s[i]), ch_free(out[i]);
-    ch_free(q), ch_free(key), ch_free(v), ch_free(beta), ch_free(decay);
-}
-
-static void test_gdn(void **state) {
-    static const size_t dims[] = {1, 7, 16, 33, 64, 100, 128, 256};
-    const checkkern_tiers *tiers = *state;
-    ch_rng g;
-    ch_rng_seed(&g, seed);
-    for (int i = 1; i < tiers->n; i++)
-        for (size_t a = 0; a < 8; a++)
-            for (size_t b = 0; b < 8; b += 1 + a % 3)
-                for (size_t n = 1; n <= 40; n += 13) check_gdn(&tiers->k[i], &tiers->k[0], &g, n, dims[a], dims[b]);
-}
-
 // ---- attention
 
 typedef struct attn_case {
@@ -407,7 +349,7 @@ int main(int argc, char **argv) {
     print_message("\n");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_rows, &tiers), cmocka_unit_test_prestate(test_sigmoid_points, &tiers),
-        cmocka_unit_test_prestate(test_conv, &tiers), cmocka_unit_test_prestate(test_gdn, &tiers),
+        cmocka_unit_test_prestate(test_conv, &tiers),
         cmocka_unit_test_prestate(test_attn, &tiers),
         cmocka_unit_test_prestate(test_attn_types, &tiers),
     };
