@@ -76,6 +76,17 @@ typedef struct ch_batch {
 // only after CH_EINTERNAL). Errors: CH_ERANGE (bad id or shape of the batch), CH_EBUSY / CH_ELIMIT (pages, context).
 int ch_model_forward(ch_model *m, const ch_batch *b, float *logits, ch_error *e);
 
+// Pooling of hidden rows (ch_batch.hidden) to one vector of unit length; rows may come in pieces.
+typedef enum ch_pooling_kind { CH_POOLING_MEAN, CH_POOLING_LAST, CH_POOLING_CLS } ch_pooling_kind;
+typedef struct ch_pooling {
+    ch_pooling_kind kind;
+    size_t n_embd, n_row;
+    float *sum; // [n_embd], the caller's; holds the vector after finish
+} ch_pooling;
+void ch_pooling_begin(ch_pooling *p, ch_pooling_kind kind, float *sum, size_t n_embd);
+void ch_pooling_push(ch_pooling *p, const float *hidden, size_t n_row);
+int ch_pooling_finish(ch_pooling *p, ch_error *e); // CH_ERANGE: no rows; CH_EINTERNAL: zero or not finite
+
 // One draft step of the multi-token prediction layer (architectures.md N1-N5) for n_seq sequences: token[i] is the token at
 // position length + ahead of seq[i], hidden[i] the final hidden row before it (ahead 0: NULL, the sequence's own). Gives the
 // logits of the token after it and the hidden row for the next step. No length changes; what it writes to the pages past the
