@@ -27,17 +27,18 @@ typedef struct fixture {
     float *full[4]; // [N_TOK][N_VOCAB] of each token list, in one step
 } fixture;
 
-// Architecture, and a preset where it is not "tiny".
+// Architecture, and a preset where it is not "tiny"; "+mtp": with the multi-token prediction block.
 static const char *const archs[] = {"llama", "qwen35", "qwen35moe", "qwen3next", "mamba", "mamba/tiny-norms", "mamba2", "nemotron_h",
                                     "nemotron_h_moe", "nemotron_h_moe/tiny-latent", "granitehybrid", "granitehybrid/tiny-moe",
-                                    "falcon-h1", "jamba", "plamo2/tiny-arrays"};
+                                    "falcon-h1", "jamba", "plamo2/tiny-arrays", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "granite",
+                                    "granitemoe/tiny-shared", "lfm2", "lfm2moe", "kimi-linear", "qwen35+mtp"};
 static const char *const tiers[] = {"ref", "avx2", "avx512"};
 enum { N_ARCH = sizeof archs / sizeof *archs, N_TIER = sizeof tiers / sizeof *tiers };
 
 static ch_model *open_model(const char *path, const char *tier, int n_threads) {
     ch_error e = {0};
     ch_model *m = NULL;
-    int rc = ch_model_open(&m, path, &(ch_model_params){.tier = tier, .n_threads = n_threads, .n_batch = N_TOK, .n_seq = 4}, &e);
+    int rc = ch_model_open(&m, path, &(ch_model_params){.tier = tier, .n_threads = n_threads, .n_batch = N_TOK, .n_seq = 4, .mtp = true}, &e);
     if (rc) fail_msg("%s", e.msg);
     return m;
 }
@@ -84,21 +85,24 @@ static void assert_rows(const fixture *f, const char *what, const float *got, co
         }
 }
 
-static void setup(fixture *f, const char *arch, const char *tier) {
+// False: this processor lacks the tier.
+static bool setup(fixture *f, const char *arch, const char *tier) {
     *f = (fixture){.arch = arch, .tier = tier};
     ch_error e = {0};
     ch_synth_shape shape;
     const char *preset = strchr(arch, '/');
     char name[32];
-    snprintf(name, sizeof name, "%.*s", (int)(preset ? (size_t)(preset - arch) : strlen(arch)), arch);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(arch, "/+"), arch);
     if (ch_synth_preset(&shape, name, preset ? preset + 1 : "tiny", &e)) fail_msg("%s", e.msg);
     shape.n_vocab = N_VOCAB, shape.n_embd = 96; // small: the oracle is slow
     if (shape.n_ff) shape.n_ff = 160;
     if (shape.n_ff_exp) shape.n_ff_exp = 32;
     if (shape.n_ff_shexp) shape.n_ff_shexp = 64;
+    if (strchr(arch, '+')) shape.n_nextn = 1;
     snprintf(f->path, sizeof f->path, "/tmp/chimere_state_%d_%s.gguf", (int)getpid(), name);
     if (ch_synth_write(f->path, &shape, CH_TYPE_Q8_0, 7, NULL, NULL, &e)) fail_msg("%s", e.msg);
     f->m = open_model(f->path, tier, 2);
+    if (strcmp(ch_model_get_info(f->m)->tier, tier)) return false;
     f->pool = open_pool(f->m, 24, 512);
     ch_rng r;
     ch_rng_seed(&r, 11);
@@ -109,6 +113,7 @@ static void setup(fixture *f, const char *arch, const char *tier) {
         run(f->m, s, f->token[k], 0, N_TOK, N_TOK, f->full[k]);
         ch_seq_free(&s);
     }
+    return true;
 }
 
 static void teardown(fixture *f) {
@@ -126,14 +131,32 @@ static void check_sense(const fixture *f) {
     assert_true(spread > 0.1f);
 }
 
+// A step for hidden rows alone, as embeddings ask for it, advances the sequence like any other.
+static void check_hidden(fixture *f, float *out) {
+    enum { CUT = 20 };
+    ch_error e = {0};
+    ch_seq *s = open_seq(f->pool);
+    ch_segment seg = {s, CUT};
+    int32_t row[2] = {0, CUT - 1};
+    float hidden[2 * 96] = {0}, sum = 0;
+    if (ch_model_forward(f->m, &(ch_batch){f->token[0], CUT, &seg, 1, row, 2, hidden}, NULL, &e)) fail_msg("%s", e.msg);
+    for (int i = 0; i < 2 * 96; i++) sum += fabsf(hidden[i]);
+    assert_true(isfinite(sum) && sum > 1);
+    assert_memory_not_equal(hidden, hidden + 96, 96 * sizeof *hidden);
+    run(f->m, s, f->token[0], CUT, CUT + 5, 5, out);
+    assert_rows(f, "after a step without logits", out, f->full[0], CUT, CUT + 5);
+    ch_seq_free(&s);
+}
+
 static void check_chunks(fixture *f, float *out) {
     static const int chunk[] = {1, 2, 3, 5, 7, 64};
     for (size_t i = 0; i < sizeof chunk / sizeof *chunk; i++) {
         char what[32];
         snprintf(what, sizeof what, "chunks of %d", chunk[i]);
         ch_seq *s = open_seq(f->pool);
-        run(f->m, s, f->token[0], 0, N_TOK, chunk[i], out);
-        assert_rows(f, what, out, f->full[0], 0, N_TOK);
+        int to = chunk[i] > 1 && chunk[i] < 7 ? 40 : N_TOK; // what matters there is the window of the convolution
+        run(f->m, s, f->token[0], 0, to, chunk[i], out);
+        assert_rows(f, what, out, f->full[0], 0, to);
         ch_seq_free(&s);
     }
 }
@@ -316,9 +339,9 @@ static void test_arch(void **state) {
     for (int k = 0; k < 4; k++) out[k] = new_logits();
     for (size_t t = 0; t < N_TIER; t++) {
         fixture f;
-        setup(&f, arch, tiers[t]);
-        if (!strcmp(ch_model_get_info(f.m)->tier, tiers[t])) { // else this processor lacks it
+        if (setup(&f, arch, tiers[t])) {
             check_sense(&f);
+            check_hidden(&f, out[0]);
             check_chunks(&f, out[0]);
             check_batch(&f, out);
             check_fork(&f, out[0], want);
