@@ -244,6 +244,8 @@ int ch_model_draft(ch_model *m, const ch_draft *d, ch_error *e) {
         ch_seq *s = d->seq[i];
         if (d->token[i] < 0 || d->token[i] >= m->info.n_vocab)
             return ch_error_set(e, CH_ERANGE, "token id %d, expected 0..%d", d->token[i], m->info.n_vocab - 1);
+        for (int k = 0; k < i; k++)
+            if (d->seq[k] == s) return ch_error_set(e, CH_ERANGE, "draft: sequences %d and %d are the same", k, i);
         int rc = ch_seq_extend(s, (size_t)d->ahead + 1, e);
         if (rc) return rc;
         m->seg[i] = op_segment(s, (size_t)i, 1, false);

@@ -1,5 +1,5 @@
 // The multi-token prediction layer against plain double precision written from its equations (N1-N5), on the hidden rows that
-// the trunk gives: after prefill in odd chunks, after a rollback, for two sequences at once, chained. And a model opened
+// the trunk gives: after prefill in odd chunks, after a rollback, after a verification step, for two sequences at once, chained. And a model opened
 // without it must not know that it is there.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,7 +200,7 @@ static ch_model *open_model(const char *path, bool mtp, int n_seq) {
 static ch_seq_pool *open_pool(const ch_model *m) {
     ch_error e = {0};
     ch_seq_pool *p = NULL;
-    if (ch_seq_pool_create(&p, ch_model_plan(m), &(ch_seq_limits){4, 2, 16, 128}, &e)) fail_msg("%s", e.msg);
+    if (ch_seq_pool_create(&p, ch_model_plan(m), &(ch_seq_limits){.n_seq = 4, .n_mark = 2, .n_page = 16, .max_tokens = 128, .n_draft = 8}, &e)) fail_msg("%s", e.msg);
     return p;
 }
 
@@ -236,23 +236,35 @@ static void teardown(fixture *f) {
 // Token i of list k.
 static int32_t token_at(int k, int i) { return (int32_t)(ch_hash64(&(int[2]){k, i}, 2 * sizeof(int), 3) % 256); }
 
-// Positions [from, to) of list k in steps of at most chunk rows, and the oracle beside it.
-static void feed(fixture *f, ch_seq *s, int k, int from, int to, int chunk) {
+// One step of n tokens of list k from position `at`; of its rows the sequence keeps the first `keep`, and so does the oracle.
+static void step(fixture *f, ch_seq *s, int k, int at, int n, int keep) {
     oracle *o = f->o;
     ch_error e = {0};
     float hidden[N_TOK * 128];
-    for (int at = from; at < to; at += chunk) {
-        int n = to - at < chunk ? to - at : chunk;
-        int32_t token[N_TOK], rows[N_TOK];
-        for (int i = 0; i < n; i++) token[i] = token_at(k, at + i), rows[i] = i;
-        ch_segment seg = {s, n};
-        if (ch_model_forward(f->m, &(ch_batch){token, n, &seg, 1, rows, n, hidden}, NULL, &e)) fail_msg("%s", e.msg);
-        for (int i = 0; i < n; i++)
-            for (size_t c = 0; c < o->d; c++) o->hidden[at + i][c] = (double)hidden[(size_t)i * o->d + c];
+    int32_t token[N_TOK], rows[N_TOK];
+    for (int i = 0; i < n; i++) token[i] = token_at(k, at + i), rows[i] = i;
+    ch_segment seg = {s, n, keep < n}, kept = {s, keep, false};
+    if (ch_model_forward(f->m, &(ch_batch){token, n, &seg, 1, rows, n, hidden}, NULL, &e)) fail_msg("%s", e.msg);
+    if (keep < n) {
+        int32_t t = 0;
+        float logits[N_VOCAB], h[128];
+        assert_int_equal(ch_model_draft(f->m, &(ch_draft){&s, &t, 1, 0, NULL, logits, h}, &e), CH_ESTATE);
+        if (ch_model_commit(f->m, &kept, 1, &e)) fail_msg("%s", e.msg);
     }
     static const double none[128];
     double c[128];
-    for (int p = from; p < to; p++) enter(o, token_at(k, p), p ? o->hidden[p - 1] : none, p, c);
+    for (int i = 0; i < keep; i++) {
+        for (size_t x = 0; x < o->d; x++) o->hidden[at + i][x] = (double)hidden[(size_t)i * o->d + x];
+        enter(o, token_at(k, at + i), at + i ? o->hidden[at + i - 1] : none, at + i, c);
+    }
+}
+
+// Positions [from, to) of list k in steps of at most chunk rows.
+static void feed(fixture *f, ch_seq *s, int k, int from, int to, int chunk) {
+    for (int at = from; at < to; at += chunk) {
+        int n = to - at < chunk ? to - at : chunk;
+        step(f, s, k, at, n, n);
+    }
 }
 
 static void compare(fixture *f, const char *what, int ahead, const float *got, const double *want) {
@@ -311,6 +323,18 @@ static void check_rollback(fixture *f) {
     ch_seq_mark_free(&mark), ch_seq_free(&s);
 }
 
+// A verification step of six tokens of which some are kept.
+static void check_deferred(fixture *f) {
+    enum { START = 20, M = 6 };
+    ch_seq *s = open_seq(f->pool);
+    feed(f, s, 0, 0, START, 9);
+    for (int at = START, keep = 0; keep < M; at += keep++) {
+        step(f, s, 2, at, M, keep);
+        check_drafts(f, "after a verification step", s);
+    }
+    ch_seq_free(&s);
+}
+
 // Two sequences of different lengths in one call give what each gives alone, bit for bit.
 static void check_two(fixture *f) {
     ch_error e = {0};
@@ -353,6 +377,9 @@ static void check_refusals(fixture *f) {
         if (rc != row[i].code) fail_msg("row %zu: %d, expected %d", i, rc, row[i].code);
     }
     assert_int_equal(ch_model_draft(f->m, &(ch_draft){&s, &row[1].token, 1, 1, NULL, logits, hidden}, &e), CH_ERANGE);
+    int32_t two[2] = {0, 0};
+    float wide[2 * N_VOCAB], rows[2 * 128];
+    assert_int_equal(ch_model_draft(f->m, &(ch_draft){(ch_seq *[]){s, s}, two, 2, 0, NULL, wide, rows}, &e), CH_ERANGE);
     ch_seq_free(&s);
 }
 
@@ -402,6 +429,7 @@ static void test_arch(void **state) {
     setup(&f, *state);
     check_one(&f);
     check_rollback(&f);
+    check_deferred(&f);
     check_two(&f);
     check_refusals(&f);
     check_trunk(&f);
