@@ -103,7 +103,7 @@ expect("no file", ["info", path("absent.gguf")], 1, "cannot open")
 
 # ---- usage
 expect("unknown arch", ["synth", "gpt9", path("x.gguf")], 2, "llama, qwen35")
-expect("unknown preset", ["synth", "llama", path("x.gguf"), "--preset", "huge"], 2, "tiny, bench")
+expect("unknown preset", ["synth", "llama", path("x.gguf"), "--preset", "huge"], 2, "there are: tiny")
 expect("unknown type", ["synth", "llama", path("x.gguf"), "--type", "q9"], 2, "q9")
 expect("integer type", ["synth", "llama", path("x.gguf"), "--type", "i32"], 1, "i32")
 expect("odd heads", ["synth", "qwen35", path("x.gguf"), "--ssm-heads-v", "3"], 2, "multiple of ssm-heads-k (2)")
