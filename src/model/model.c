@@ -1,7 +1,6 @@
 // Opening a model and running steps.
 #include "model/model.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,13 +14,11 @@ static int pick_arch(ch_model *m, ch_error *e) {
     int rc = ch_gguf_get_str(m->gguf, "general.architecture", &name, e);
     if (rc < 0) return rc;
     if (rc == 0) return ch_error_set(e, CH_EFORMAT, "%s: no general.architecture", ch_gguf_path(m->gguf));
-    char known[160] = "";
-    for (size_t i = 0; (m->arch = ch_arch_at(i)); i++) {
+    size_t n = 0;
+    for (; (m->arch = ch_arch_at(n)); n++)
         if (strlen(m->arch->name) == name.n && !memcmp(m->arch->name, name.p, name.n)) return CH_OK;
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", m->arch->name);
-    }
-    return ch_error_set(e, CH_EUNSUPPORTED, "%s: architecture \"%.*s\" is not supported (known: %s)", ch_gguf_path(m->gguf),
-                        (int)(name.n < 40 ? name.n : 40), name.p, known);
+    return ch_error_set(e, CH_EUNSUPPORTED, "%s: architecture \"%.*s\" is not one of the %zu supported ones (docs/MODELS.md lists them)",
+                        ch_gguf_path(m->gguf), (int)(name.n < 40 ? name.n : 40), name.p, n);
 }
 
 static int check_all_used(const ch_model *m, ch_error *e) {

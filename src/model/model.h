@@ -27,7 +27,7 @@ typedef struct ch_model_params {
     void *progress_user;
 } ch_model_params;
 
-// Errors name key or tensor, expected and found. Unknown architectures name themselves and list the known ones.
+// Errors name key or tensor, expected and found. Unknown architectures name themselves.
 int ch_model_open(ch_model **m, const char *path, const ch_model_params *p, ch_error *e);
 void ch_model_close(ch_model **m);
 const ch_gguf *ch_model_gguf(const ch_model *m);
