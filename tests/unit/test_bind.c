@@ -1,4 +1,4 @@
-// Strict binding of the families with state-space mixers: a synthetic model is copied with one key or tensor changed, and the
+// Strict binding: a synthetic model is copied with one key or tensor changed, and the
 // loader must take it or name what is wrong.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ typedef enum edit {
 } edit;
 
 typedef struct bind_case {
-    const char *arch, *preset;
+    const char *arch, *preset; // "tiny+mtp": with the multi-token prediction block, opened for use
     edit edit;
     const char *name, *other;
     uint32_t value;
@@ -87,6 +87,43 @@ static const bind_case cases[] = {
     {"plamo2", "tiny", SET_U32, "plamo2.ssm.group_count", NULL, 1, {0}, CH_OK, ""},
     {"plamo2", "tiny", DROP, "blk.0.ssm_dt.bias", NULL, 0, {0}, CH_EFORMAT, "blk.0.ssm_dt.bias is missing"},
     {"plamo2", "tiny", RENAME, "blk.0.ssm_b_norm", "blk.0.ssm_b_norm.weight", 0, {0}, CH_OK, ""},
+    {"qwen2", "tiny", SET_U32, "qwen2.attention.head_count", NULL, 5, {0}, CH_ERANGE, "no multiple"},
+    {"qwen2", "tiny", DROP, "blk.1.attn_q.bias", NULL, 0, {0}, CH_OK, ""},
+    {"qwen2moe", "tiny", SET_U32, "qwen2moe.expert_count", NULL, 0, {0}, CH_ERANGE, "expert_count is 0, expected at least 1"},
+    {"qwen2moe", "tiny", DROP_KEY, "qwen2moe.expert_feed_forward_length", NULL, 0, {0}, CH_EFORMAT, "ffn_gate_exps.weight has shape"},
+    {"qwen2moe", "tiny", DROP, "blk.0.ffn_gate_inp_shexp.weight", NULL, 0, {0}, CH_EFORMAT, "blk.0.ffn_gate_inp_shexp.weight is missing"},
+    {"qwen3", "tiny", DROP, "blk.0.attn_q_norm.weight", NULL, 0, {0}, CH_EFORMAT, "blk.0.attn_q_norm.weight is missing"},
+    {"qwen3", "tiny", DROP_KEY, "qwen3.attention.key_length", NULL, 0, {0}, CH_ERANGE, "qwen3.attention.value_length is 24"},
+    {"qwen3moe", "tiny", SET_U32, "qwen3moe.expert_used_count", NULL, 6, {0}, CH_ERANGE, "expected 1..5"},
+    {"qwen3moe", "tiny", ADD, "blk.0.ffn_up_shexp.weight", NULL, 0, {0}, CH_EFORMAT, "blk.0.ffn_up_shexp.weight is not part of"},
+    {"granite", "tiny", SET_F32, "granite.logit_scale", NULL, 0, {0}, CH_OK, ""},
+    {"granitemoe", "tiny", SET_U32, "granitemoe.expert_count", NULL, 0, {0}, CH_ERANGE, "expert_count is 0"},
+    {"granitemoe", "tiny-shared", DROP, "blk.0.ffn_up_shexp.weight", NULL, 0, {0}, CH_EFORMAT, "blk.0.ffn_up_shexp.weight is missing"},
+    {"lfm2", "tiny", SET_U32, "lfm2.shortconv.l_cache", NULL, 1, {0}, CH_ERANGE, "expected 2..16"},
+    {"lfm2", "tiny", SET_U32, "lfm2.shortconv.l_cache", NULL, 4, {0}, CH_EFORMAT, "blk.0.shortconv.conv.weight"},
+    {"lfm2", "tiny", SET_U32, "lfm2.attention.sliding_window", NULL, 2047, {0}, CH_EUNSUPPORTED, "attention.sliding_window is 2047"},
+    {"lfm2", "tiny", SET_U32, "lfm2.attention.sliding_window", NULL, 2048, {0}, CH_OK, ""},
+    {"lfm2", "tiny", RENAME, "token_embd_norm.weight", "output_norm.weight", 0, {0}, CH_OK, ""},
+    {"lfm2", "tiny", RESHAPE, "blk.0.shortconv.conv.weight", NULL, 0, {3, 1, 96, 1}, CH_OK, ""},
+    {"lfm2", "tiny", SHORTEN, "lfm2.attention.head_count_kv", NULL, 0, {0}, CH_EFORMAT, "head_count_kv"},
+    {"lfm2moe", "tiny", DROP_KEY, "lfm2moe.expert_gating_func", NULL, 0, {0}, CH_EFORMAT, "expert_gating_func is missing"},
+    {"lfm2moe", "tiny", SET_U32, "lfm2moe.expert_gating_func", NULL, 1, {0}, CH_ERANGE, "expert_gating_func is 1"},
+    {"lfm2moe", "tiny", SET_U32, "lfm2moe.leading_dense_block_count", NULL, 5, {0}, CH_ERANGE, "expected 0..4"},
+    {"lfm2moe", "tiny", SET_U32, "lfm2moe.leading_dense_block_count", NULL, 0, {0}, CH_EFORMAT, "blk.0.ffn_gate_inp.weight is missing"},
+    {"kimi-linear", "tiny", DROP_KEY, "kimi-linear.attention.head_count_kv", NULL, 0, {0}, CH_EFORMAT, "head_count_kv is missing"},
+    {"kimi-linear", "tiny", SET_U32, "kimi-linear.attention.key_length_mla", NULL, 8, {0}, CH_ERANGE, "expected 9.."},
+    {"kimi-linear", "tiny", DROP, "blk.0.ssm_f_b.weight", NULL, 0, {0}, CH_EFORMAT, "blk.0.ssm_f_b.weight is missing"},
+    {"kimi-linear", "tiny", NEGATE, "blk.0.ssm_a", NULL, 0, {0}, CH_EFORMAT, "blk.0.ssm_a: value 0 is"},
+    {"kimi-linear", "tiny", RESHAPE, "blk.0.ssm_conv1d_q.weight", NULL, 0, {4, 144, 1, 1}, CH_OK, ""},
+    {"kimi-linear", "tiny", RENAME, "blk.2.attn_k_b.weight", "blk.2.attn_kv_b.weight", 0, {0}, CH_EUNSUPPORTED, "expected attn_k_b and attn_v_b"},
+    {"kimi-linear", "tiny", SET_U32, "kimi-linear.expert_shared_count", NULL, 2, {0}, CH_EFORMAT, "ffn_gate_shexp.weight has shape"},
+    {"kimi-linear", "tiny", DROP, "blk.1.exp_probs_b.bias", NULL, 0, {0}, CH_OK, ""},
+    {"qwen35", "tiny+mtp", DROP, "blk.4.nextn.enorm.weight", NULL, 0, {0}, CH_EFORMAT, "blk.4.nextn.enorm.weight is missing"},
+    {"qwen35", "tiny+mtp", DROP, "blk.4.attn_k.weight", NULL, 0, {0}, CH_EFORMAT, "blk.4.attn_k.weight is missing"},
+    {"qwen35", "tiny+mtp", DROP, "blk.4.nextn.shared_head_norm.weight", NULL, 0, {0}, CH_OK, ""},
+    {"qwen35", "tiny+mtp", SWAP, "blk.4.nextn.eh_proj.weight", NULL, 0, {0}, CH_EFORMAT, "blk.4.nextn.eh_proj.weight has shape [256, 512], expected [512, 256]"},
+    {"qwen35", "tiny+mtp", SET_U32, "qwen35.nextn_predict_layers", NULL, 5, {0}, CH_ERANGE, "nextn_predict_layers is 5, expected 0..4"},
+    {"qwen35", "tiny+mtp", SET_U32, "qwen35.nextn_predict_layers", NULL, 0, {0}, CH_EFORMAT, "blk.4."},
 };
 
 static void copy_keys(ch_gguf_writer *w, const ch_gguf *g, const bind_case *c) {
@@ -140,7 +177,12 @@ static void run_case(const bind_case *c, const char *from, const char *to) {
     ch_synth_shape s;
     ch_gguf *g;
     ch_gguf_writer *w;
-    if (ch_synth_preset(&s, c->arch, c->preset, &e) || ch_synth_write(from, &s, CH_TYPE_F32, 5, NULL, NULL, &e) || ch_gguf_open(&g, from, &e) ||
+    char preset[32];
+    const char *plus = strchr(c->preset, '+');
+    snprintf(preset, sizeof preset, "%.*s", (int)(plus ? plus - c->preset : 31), c->preset);
+    if (ch_synth_preset(&s, c->arch, preset, &e)) fail_msg("%s", e.msg);
+    s.n_nextn = plus != NULL;
+    if (ch_synth_write(from, &s, CH_TYPE_F32, 5, NULL, NULL, &e) || ch_gguf_open(&g, from, &e) ||
         ch_gguf_writer_open(&w, to, &e))
         fail_msg("%s", e.msg);
     copy_keys(w, g, c);
@@ -149,7 +191,7 @@ static void run_case(const bind_case *c, const char *from, const char *to) {
     ch_gguf_close(&g);
     ch_model *m = NULL;
     e = (ch_error){0};
-    int rc = ch_model_open(&m, to, &(ch_model_params){.meta_only = true}, &e);
+    int rc = ch_model_open(&m, to, &(ch_model_params){.meta_only = true, .mtp = true}, &e);
     ch_model_close(&m);
     if (rc != c->rc || !strstr(e.msg, c->expect))
         fail_msg("%s %s, change %d of %s: %d \"%s\", expected %d \"%s\"", c->arch, c->preset, (int)c->edit, c->name, rc, e.msg, c->rc, c->expect);
@@ -175,6 +217,7 @@ static void test_state_bytes(void **state) {
         {"mamba2", "130m", 24 * (3 * (1536 + 256) + 1536 * 128) * 4, 0},
         {"granitehybrid", "350m", 22622208, 2 * 4096},
         {"falcon-h1", "0.5b", 29085696, 2 * 18432},
+        {"lfm2", "1.2b", 10 * 2 * 2048 * 4, 6 * 2 * 8 * 64 * 4},
     };
     char path[] = "/tmp/test_bind_c_XXXXXX";
     int fd = mkstemp(path);
