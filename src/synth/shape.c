@@ -96,7 +96,7 @@ int ch_synth_preset(ch_synth_shape *s, const char *arch, const char *name, ch_er
         }
         return ch_error_set(e, CH_ERANGE, "preset \"%.40s\" of %s is not known; there are: %s", name, arch, presets);
     }
-    return ch_error_set(e, CH_EUNSUPPORTED, "architecture \"%.40s\" is not known; there are: %s", arch, known);
+    return ch_error_set(e, CH_EUNSUPPORTED, "\"%.16s\" is not known (%s)", arch, known);
 }
 
 // ---- check ------------------------------------------------------------------------------------------------------------

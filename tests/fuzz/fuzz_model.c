@@ -93,13 +93,16 @@ static void step(ch_model *m) {
     ch_seq_pool *pool = NULL;
     ch_seq *s = NULL;
     float *logits = calloc((size_t)ch_model_get_info(m)->n_vocab, sizeof *logits);
+    float *hidden = calloc((size_t)ch_model_get_info(m)->n_embd, sizeof *hidden);
     const int32_t token[3] = {0, 1, 2}, row = 2;
     ch_segment seg = {.n_tok = 3};
     if (logits && !ch_seq_pool_create(&pool, ch_model_plan(m), &(ch_seq_limits){.n_seq = 1, .n_page = 2, .max_tokens = 8}, &e) &&
         !ch_seq_create(&s, pool, &e)) {
         seg.seq = s;
         ch_model_forward(m, &(ch_batch){.token = token, .n_row = 3, .seg = &seg, .n_seg = 1, .out_row = &row, .n_out = 1}, logits, &e);
+        if (hidden) ch_model_draft(m, &(ch_draft){&s, token, 1, 0, NULL, logits, hidden}, &e);
     }
+    free(hidden);
     ch_seq_free(&s);
     if (pool) ch_seq_pool_free(&pool);
     free(logits);
@@ -117,6 +120,7 @@ static bool pick_shape(ch_synth_shape *s, unsigned pick) {
                 else if (pick % n == 0) {
                     if (ch_synth_preset(s, ch_synth_arch_at(i), ch_synth_preset_at(ch_synth_arch_at(i), k), &e)) return false;
                     s->n_vocab = 272;
+                    s->n_nextn = s->attn_interval > 0; // the multi-token prediction block of the qwen35 families
                     return s->n_embd <= 256;
                 } else pick--;
             }
@@ -140,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         !ch_gguf_writer_open(&w, changed, &e)) {
         copy_keys(w, g, &l);
         if (copy_tensors(w, g, &l) && !ch_gguf_writer_commit(&w, &e) &&
-            !ch_model_open(&m, changed, &(ch_model_params){.tier = "ref", .n_threads = 1, .n_batch = 4, .n_seq = 1}, &e))
+            !ch_model_open(&m, changed, &(ch_model_params){.tier = "ref", .n_threads = 1, .n_batch = 4, .n_seq = 1, .mtp = true}, &e))
             step(m);
     }
     ch_model_close(&m);
