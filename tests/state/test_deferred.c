@@ -1,6 +1,6 @@
 // Verifying drafts without touching the state: tentative rows give the logits of a plain run, change nothing until they are
 // settled, and what is kept of them equals a plain run bit for bit, on every architecture and tier. Drafts are wrong on purpose
-// at every position. Models are small and random.
+// at every position. Models are small and random. time limit: 300 s (every family on every tier)
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
