@@ -29,6 +29,7 @@ typedef struct ch_synth_shape {
     bool gate_only;  // Mamba-2 without the norm behind the gate
     float rope_base, rms_eps;
     int32_t n_nextn;                      // qwen35 families: blocks of multi-token prediction behind the n_layer of the trunk
+    bool nextn_ends;                      // with an embedding and an output matrix of its own
     int32_t n_dense;                      // lfm2moe, kimi-linear: leading layers without experts
     int32_t n_shared;                     // kimi-linear: shared experts, each n_ff_exp wide
     int32_t d_latent, d_value;            // kimi-linear: compressed keys and values; d_head - n_rot and n_rot are the parts of a query

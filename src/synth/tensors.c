@@ -160,6 +160,9 @@ static void add_nextn(ch_synth_builder *b) {
     ch_synth_add_norm(b, "nextn.enorm.weight", d);
     ch_synth_add_norm(b, "nextn.hnorm.weight", d);
     ch_synth_add_norm(b, "nextn.shared_head_norm.weight", d);
+    if (!b->s->nextn_ends) return;
+    ch_synth_add_matrix_as(b, "nextn.embed_tokens.weight", embed_type(b->type), d, b->s->n_vocab, 0, sqrtf((float)d) * 0.3f);
+    ch_synth_add_matrix_as(b, "nextn.shared_head_head.weight", head_type(b->type), d, b->s->n_vocab, 0, HEAD_GAIN);
 }
 
 void ch_synth_list_tensors(ch_synth_list *l, const ch_synth_shape *s, ch_type type) {

@@ -113,7 +113,7 @@ static void feed_forward(const oracle *o, const double *x, double *y) {
 
 // c = eh_proj [rms(embed(token)) ; rms(hidden before it)]; keys and values of position pos go into the cache (N2, N3).
 static void enter(oracle *o, int32_t token, const double *before, int pos, double *c) {
-    const float *embd = tensor(o, "token_embd.weight", 0) + (size_t)token * o->d;
+    const float *embd = tensor(o, o->s.nextn_ends ? "nextn.embed_tokens.weight" : "token_embd.weight", 0) + (size_t)token * o->d;
     double e[128], both[256], h[128], eps = (double)o->s.rms_eps;
     for (size_t i = 0; i < o->d; i++) e[i] = (double)embd[i];
     norm(e, tensor(o, "nextn.enorm.weight", o->d), o->d, eps, both);
@@ -166,8 +166,8 @@ static void draft(oracle *o, int32_t token, int pos, double *logits) {
     feed_forward(o, h, y);
     for (size_t i = 0; i < o->d; i++) x[i] += y[i];
     norm(x, tensor(o, "nextn.shared_head_norm.weight", o->d), o->d, eps, o->hidden[pos]);
-    const float *head = tensor(o, o->s.tied ? "token_embd.weight" : "output.weight", o->d * N_VOCAB);
-    multiply(head, o->d, N_VOCAB, o->hidden[pos], logits);
+    const char *head = o->s.nextn_ends ? "nextn.shared_head_head.weight" : o->s.tied ? "token_embd.weight" : "output.weight";
+    multiply(tensor(o, head, o->d * N_VOCAB), o->d, N_VOCAB, o->hidden[pos], logits);
 }
 
 // ---- the model's side -----------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ static void make_file(const char *path, ch_synth_shape *s, const char *arch, int
     s->n_layer = 3, s->attn_interval = interval, s->ssm_heads_k = 2, s->ssm_heads_v = 6, s->ssm_d_state = 16;
     if (s->n_ff) s->n_ff = 160;
     if (s->n_expert) s->n_expert = 5, s->n_ff_exp = 48, s->n_ff_shexp = 80;
-    s->n_nextn = n_nextn;
+    s->n_nextn = n_nextn, s->nextn_ends = !strcmp(arch, "qwen3next"); // one of the three has ends of its own
     if (ch_synth_write(path, s, CH_TYPE_F32, 5, NULL, NULL, &e)) fail_msg("%s", e.msg);
 }
 
