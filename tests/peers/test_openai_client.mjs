@@ -139,7 +139,7 @@ await check("errors are typed", async () => {
     await fails({messages: [{role: "user", content: "x".repeat(17 << 20)}]}, OpenAI.APIError, "payload_too_large", null);
 });
 
-// ---- dropped streams: a model with random weights seldom ends by itself -----------------------------------------------------
+// ---- dropped streams: a model with random weights, and a seed with which it does not end by itself --------------------------
 const random = path.join(tmp, "random.gguf");
 execFileSync(chimere, ["synth", "qwen35moe", random, "--n-vocab", "32768", "--n-ctx", "4096", "-q"], {stdio: "ignore"});
 const noise = await serve(random, "--slots", "1", "--ctx", "4096", "--api-key", "sesame");
@@ -154,6 +154,14 @@ await check("the key is asked for", async () => {
     const wrong = new OpenAI({baseURL: `${noise}/v1`, apiKey: "guess", maxRetries: 0});
     await assert.rejects(wrong.models.list(), OpenAI.AuthenticationError);
     assert.equal((await keyed.models.list()).data[0].id, "random");
+});
+
+await check("there is an endless answer to drop", async () => {
+    for (endless.seed = 1; endless.seed < 20; endless.seed++) {
+        const answer = await keyed.chat.completions.create({...endless, max_tokens: 400});
+        if (answer.choices[0].finish_reason === "length") return;
+    }
+    assert.fail("every answer ended within 400 tokens");
 });
 
 // Milliseconds until no slot is busy.
