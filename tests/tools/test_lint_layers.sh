@@ -55,6 +55,9 @@ expect function-at-limit ''
 { echo 'void ch_f(int a,'; echo '          int b) {'; seq -f '    ch_g(%g);' 148; echo '}'; } >"$tmp/t/src/gguf/a.c"
 expect long-function-same-line 'src/gguf/a.c:1: function of 151 lines'
 expect clean-again ''
+mkdir -p "$tmp/t/tests/peers/node_modules/a"
+seq -f 'int x%g;' 500 >"$tmp/t/tests/peers/node_modules/a/a.h"
+expect packages-of-others ''
 echo '// TO''DO: later' >"$tmp/t/src/gguf/a.c"
 expect word 'word: .*src/gguf/a.c:1'
 echo 'const char *ch_x = "qwen35";' >"$tmp/t/src/gguf/a.c"
