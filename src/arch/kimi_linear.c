@@ -119,7 +119,7 @@ static int bind_ffn(ch_model *m, const kimi *a, layer *l, uint32_t n_shared, uin
 }
 
 static int read_keys(ch_model *m, kimi *a, uint32_t *n_shared, ch_error *e) {
-    uint32_t gating = 2;
+    uint32_t gating = 2, n_group = 0;
     bool norm = true;
     int rc;
     if ((rc = ch_model_read_hparams(m, &a->hp, e)) || (rc = ch_model_hp_u32(m, "kda.head_dim", true, 1, 1024, &a->d_kda, e)) ||
@@ -131,6 +131,7 @@ static int read_keys(ch_model *m, kimi *a, uint32_t *n_shared, ch_error *e) {
         (rc = ch_model_hp_u32(m, "leading_dense_block_count", false, 0, a->hp.n_layer, &a->n_dense, e)) ||
         (rc = ch_model_hp_u32(m, "expert_shared_count", false, 0, 64, n_shared, e)) ||
         (rc = ch_model_hp_u32(m, "expert_gating_func", false, 2, 2, &gating, e)) || // sigmoid
+        (rc = ch_model_hp_u32(m, "expert_group_count", false, 0, 1, &n_group, e)) || // no released file has groups
         (rc = ch_model_hp_f32(m, "expert_weights_scale", 0, 1e3, &a->expert_scale, e)))
         return rc;
     if ((rc = ch_model_hp_bool(m, "expert_weights_norm", &norm, e))) return rc;

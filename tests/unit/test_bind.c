@@ -117,6 +117,8 @@ static const bind_case cases[] = {
     {"kimi-linear", "tiny", RESHAPE, "blk.0.ssm_conv1d_q.weight", NULL, 0, {4, 144, 1, 1}, CH_OK, ""},
     {"kimi-linear", "tiny", RENAME, "blk.2.attn_k_b.weight", "blk.2.attn_kv_b.weight", 0, {0}, CH_EUNSUPPORTED, "expected attn_k_b and attn_v_b"},
     {"kimi-linear", "tiny", SET_U32, "kimi-linear.expert_shared_count", NULL, 2, {0}, CH_EFORMAT, "ffn_gate_shexp.weight has shape"},
+    {"kimi-linear", "tiny", SET_U32, "kimi-linear.expert_group_count", NULL, 2, {0}, CH_ERANGE, "expert_group_count is 2, expected 0..1"},
+    {"kimi-linear", "tiny", SET_U32, "kimi-linear.expert_group_count", NULL, 1, {0}, CH_OK, ""},
     {"kimi-linear", "tiny", DROP, "blk.1.exp_probs_b.bias", NULL, 0, {0}, CH_OK, ""},
     {"qwen35", "tiny+mtp", DROP, "blk.4.nextn.enorm.weight", NULL, 0, {0}, CH_EFORMAT, "blk.4.nextn.enorm.weight is missing"},
     {"qwen35", "tiny+mtp", DROP, "blk.4.attn_k.weight", NULL, 0, {0}, CH_EFORMAT, "blk.4.attn_k.weight is missing"},
