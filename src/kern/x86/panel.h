@@ -69,10 +69,21 @@ static inline size_t ch_panel_bytes(const ch_panel_spec *s, size_t n_in) {
 typedef struct ch_panel_view {
     const uint8_t *codes, *subs, *ds;
     size_t n_blk;
+    size_t sub_block, d_block;        // as in ch_panel_size
+    size_t codes_ahead, scales_ahead; // bytes to fetch ahead when few tokens make memory the limit; 0: none
     unsigned d_shift;
     float zero, factor, min_factor;
     const uint8_t *table;
 } ch_panel_view;
+
+// Asks for what the same place of a later panel holds: the codes of block b, and a line each of its scales.
+static inline void ch_panel_fetch_ahead(const ch_panel_view *p, size_t b, int planes) {
+    const uint8_t *c = p->codes + b * 64 * (size_t)planes + p->codes_ahead;
+#pragma GCC unroll 8
+    for (int i = 0; i < planes; i++) __builtin_prefetch(c + 64 * i);
+    __builtin_prefetch(p->ds + (b >> p->d_shift) * p->d_block + p->scales_ahead);
+    if (p->sub_block) __builtin_prefetch(p->subs + b * p->sub_block + p->scales_ahead);
+}
 
 // Rows of activations and of results: n_tok of each. y: 16 results per token, or n_row < 16 of them.
 typedef struct ch_panel_rows {

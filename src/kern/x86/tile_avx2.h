@@ -211,6 +211,7 @@ CH_FORCE_INLINE void tile(const family f, const ch_panel_view *p, const ch_panel
     const __m256i table =
         f.table ? _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p->table)) : _mm256_setzero_si256();
     const __m256 neg_zero = _mm256_set1_ps(-p->zero);
+    const bool fetch = t0 == 0 && p->codes_ahead;
 #pragma GCC unroll 4
     for (int t = 0; t < n_tok; t++) {
         act[t] = r->act + (t0 + (size_t)t) * r->ld_act;
@@ -219,6 +220,7 @@ CH_FORCE_INLINE void tile(const family f, const ch_panel_view *p, const ch_panel
     for (size_t b = 0; b < p->n_blk; b++) {
         const uint8_t *c = p->codes + b * (64u * (unsigned)f.planes);
         scales s;
+        if (fetch) ch_panel_fetch_ahead(p, b, f.planes);
         block_scales(f, p, b, &s);
         if (f.wide) {
             __m256i sum[8];

@@ -104,11 +104,13 @@ CH_FORCE_INLINE void tile(const family f, bool wide, const ch_panel_view *p, con
     const __m512i table =
         f.table ? _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p->table)) : _mm512_setzero_si512();
     const __m512 neg_zero = _mm512_set1_ps(-p->zero);
+    const bool fetch = t0 == 0 && p->codes_ahead;
 #pragma GCC unroll 8
     for (int t = 0; t < n_tok; t++) acc[t] = _mm512_setzero_ps();
     for (size_t b = 0; b < p->n_blk; b++) {
         const uint8_t *c = p->codes + b * (64u * (unsigned)f.planes), *a = act + b * sizeof(ch_act8);
         scales s;
+        if (fetch) ch_panel_fetch_ahead(p, b, f.planes);
         block_scales(f, p, b, &s);
         const int n_sub = 32 / f.sub;
 #pragma GCC unroll 2
