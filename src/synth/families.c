@@ -77,6 +77,7 @@ static const ch_synth_preset_row lfm2moe[] = {
 #define KIMI .pattern = "kkklkkklkkklkkklkkklkkklkkl", .n_ctx = 1 << 20, .n_embd = 2304, .n_vocab = 163840, .n_head = 32, .n_head_kv = 1, .d_head = 192, .n_rot = 64, .d_latent = 512, .d_value = 128, .ssm_d_state = 128, .ssm_conv = 4, .n_ff = 9216, .n_dense = 1, .n_expert = 256, .n_expert_used = 8, .n_ff_exp = 1024, .n_shared = 1, .expert_scale = 2.446f, .rms_eps = 1e-5f
 static const ch_synth_preset_row kimi_linear[] = {
     {"tiny", {.pattern = "kkl", .n_layer = 4, .n_embd = 96, .n_vocab = 512, .n_ctx = 2048, .n_head = 6, .n_head_kv = 1, .d_head = 28, .n_rot = 8, .d_latent = 40, .d_value = 16, .ssm_d_state = 24, .ssm_conv = 4, .n_ff = 160, .n_dense = 1, TINY_MOE, .n_shared = 1, .expert_scale = 2.446f, .rms_eps = 1e-5f}},
+    {"tiny-wide", {.pattern = "kkl", .n_layer = 4, .n_embd = 96, .n_vocab = 512, .n_ctx = 2048, .n_head = 6, .n_head_kv = 1, .d_head = 40, .n_rot = 16, .d_latent = 48, .d_value = 16, .ssm_d_state = 24, .ssm_conv = 4, .n_ff = 160, .n_dense = 1, TINY_MOE, .n_shared = 1, .expert_scale = 2.446f, .rms_eps = 1e-5f}},
     {"bench", {KIMI, .n_layer = 4}},
     {"48b-a3b", {KIMI, .n_layer = 27}},
     {NULL, {0}},

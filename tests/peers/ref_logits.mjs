@@ -2,8 +2,8 @@
 //
 //   node ref_logits.mjs JOBS.json
 //
-// JOBS: [{model, out, tokens: [ids], batch: 64, threads: 1, kv: "F16"|"F32"}]. For each job `out` gets log-probabilities of the
-// next token at every position: f32, little-endian, [n_tokens][n_vocab]. The differences of log-probabilities are the
+// JOBS: [{model, out, tokens: [ids], batch: 64, threads: 1, kv: "F16"|"F32", flash: false|true|"auto"}]. For each
+// job `out` gets log-probabilities of the next token at every position: f32, little-endian, [n_tokens][n_vocab]. The differences of log-probabilities are the
 // differences of logits, so this checks a forward pass up to one constant per position.
 //
 // The model file must have a tokenizer with as many tokens as rows in its output matrix.
