@@ -1,81 +1,129 @@
-// The limits that bench compares with, measured in the same run by all threads: memory read bandwidth and the peaks of
+// The limits that bench compares with, measured by as many threads as the model uses: memory read bandwidth and the peaks of
 // register-only loops.
 #include "cmd/bench.h"
 #include "kern/kern.h"
 
+enum { MAX_THREADS = 256 };
+
+typedef struct lane {
+    CH_ALIGNED(64) uint64_t done; // bytes or operations of one worker
+    uint32_t sink;
+} lane;
+
+struct ch_bench_limits {
+    ch_pool *pool;
+    ch_kern_peak peak;
+    const ch_model *m;
+    uint64_t total, at; // bytes of all weights; where the next pass begins
+    lane lane[MAX_THREADS];
+};
+
 typedef struct job {
-    const ch_kern_peak *peak;
-    const uint8_t *data; // n bytes, 64-byte aligned
-    size_t n;
-    uint64_t rounds; // 0: read
-    bool f32;
-    uint64_t ops[256];
+    ch_bench_limits *l;
+    int way;         // 0..CH_PEAK_READS-1: read; then int8, f32
+    uint64_t begin, n; // bytes of the weights' concatenation, or rounds
 } job;
 
-enum { ALIGN = 1024, TRIES = 3 };
+static const uint64_t max_pass = 1u << 30, min_sample = 64u << 20;
+static const uint64_t peak_rounds = 2000000;
+
+static void weight_span(const ch_weight *w, const uint8_t **p, uint64_t *n) {
+    *p = w->packed ? w->packed : w->raw;
+    *n = w->packed ? w->packed_bytes : w->raw_bytes;
+}
+
+// Bytes [b, e) of all weights one behind the other, in whole grains of each.
+static uint64_t read_weights(const ch_bench_limits *l, int way, uint64_t b, uint64_t e, uint32_t *sink) {
+    const ch_weight *w;
+    uint64_t seen = 0, done = 0, n;
+    const uint8_t *p;
+    for (size_t i = 0; seen < e && (w = ch_model_weight_at(l->m, i)) != NULL; i++, seen += n) {
+        weight_span(w, &p, &n);
+        uint64_t from = b > seen ? b - seen : 0, to = e - seen < n ? e - seen : n;
+        if (from >= to)
+            continue;
+        uintptr_t first = ((uintptr_t)(p + from) + 63) & ~(uintptr_t)63, last = (uintptr_t)(p + to);
+        size_t part = last > first ? (last - first) / CH_PEAK_GRAIN * CH_PEAK_GRAIN : 0;
+        if (part)
+            l->peak.read[way]((const void *)first, part, sink);
+        done += part;
+    }
+    return done;
+}
 
 static void run_job(void *arg, int worker, int n_workers) {
-    job *j = arg;
-    uint32_t sink = 1;
-    if (j->rounds) {
-        j->ops[worker] = j->f32 ? j->peak->f32(j->rounds, &sink) : j->peak->int8(j->rounds, &sink);
+    const job *j = arg;
+    lane *mine = &j->l->lane[worker];
+    mine->sink = 1;
+    if (j->way < CH_PEAK_READS) {
+        size_t b, e;
+        ch_pool_split(j->n, CH_PEAK_GRAIN, worker, n_workers, &b, &e);
+        uint64_t from = j->begin + b, to = j->begin + e, end = j->l->total;
+        mine->done = read_weights(j->l, j->way, from, to < end ? to : end, &mine->sink);
+        if (to > end) // round the end
+            mine->done += read_weights(j->l, j->way, from > end ? from - end : 0, to - end, &mine->sink);
     } else {
-        size_t begin, end;
-        ch_pool_split(j->n, ALIGN, worker, n_workers, &begin, &end);
-        j->peak->read(j->data + begin, end - begin, &sink);
+        mine->done = j->way == CH_PEAK_READS ? j->l->peak.int8(j->n, &mine->sink) : j->l->peak.f32(j->n, &mine->sink);
     }
-    j->ops[worker] += sink == 0; // the result is used
+    mine->done += mine->sink == 0; // the result is used
 }
 
-static void touch(void *arg, int worker, int n_workers) {
-    job *j = arg;
-    size_t begin, end;
-    ch_pool_split(j->n, ALIGN, worker, n_workers, &begin, &end);
-    for (size_t i = begin; i < end; i += 64)
-        ((uint8_t *)(uintptr_t)j->data)[i] = (uint8_t)i;
-}
-
-// Best of a few: the least disturbed one is nearest to what the machine can do.
-static double best_rate(ch_pool *pool, job *j) {
-    double best = 0;
-    for (int t = 0; t < TRIES; t++) {
-        uint64_t t0 = ch_clock_ns(), ops = 0;
-        ch_pool_run(pool, run_job, j);
-        double s = (double)(ch_clock_ns() - t0) * 1e-9;
-        for (int w = 0; w < ch_pool_size(pool); w++)
-            ops += j->ops[w];
-        double rate = (j->rounds ? (double)ops : (double)j->n) / (s > 0 ? s : 1e-9) * 1e-9;
-        best = rate > best ? rate : best;
+// 1e9 bytes or operations per second, of `times` runs in a row.
+static double rate(job *j, uint64_t times) {
+    uint64_t t0 = ch_clock_ns(), done = 0;
+    for (uint64_t i = 0; i < times; i++) {
+        ch_pool_run(j->l->pool, run_job, j);
+        for (int w = 0; w < ch_pool_size(j->l->pool); w++)
+            done += j->l->lane[w].done;
     }
-    return best;
+    uint64_t t = ch_clock_ns() - t0;
+    return t ? (double)done / (double)t : 0;
 }
 
-int ch_bench_measure_limits(ch_bench_limits *out, int n_threads, ch_error *e) {
-    ch_pool *pool = NULL;
-    ch_kern_peak peak;
-    ch_cpu cpu;
-    job j = {.peak = &peak};
-    *out = (ch_bench_limits){0};
-    int rc = ch_pool_create(&pool, n_threads, e);
+static void raise(double *best, double x) {
+    *best = x > *best ? x : *best;
+}
+
+void ch_bench_limits_sample(ch_bench_limits *l, ch_bench_rates *best) {
+    job j = {.l = l, .n = l->total < max_pass ? l->total : max_pass};
+    for (; j.way < CH_PEAK_READS && l->total; j.way++) {
+        j.begin = l->at;
+        raise(&best->read_gbps, rate(&j, 1 + min_sample / j.n));
+        l->at = (l->at + j.n) % l->total;
+    }
+    j = (job){.l = l, .way = CH_PEAK_READS, .n = peak_rounds};
+    raise(&best->int8_gops, rate(&j, 1));
+    j.way++;
+    raise(&best->f32_gops, rate(&j, 1));
+}
+
+int ch_bench_limits_open(ch_bench_limits **out, const ch_model *m, ch_error *e) {
+    *out = NULL;
+    ch_bench_limits *l = ch_alloc_aligned(sizeof *l, 64);
+    if (!l)
+        return ch_error_set(e, CH_ENOMEM, "no memory for the limits");
+    int rc = ch_pool_create(&l->pool, ch_model_get_info(m)->n_threads, e);
     if (rc != 0)
-        return rc;
+        return ch_free(l), rc;
+    ch_cpu cpu;
     ch_cpu_detect(&cpu);
-    ch_kern_peak_init(&peak, &cpu);
-    // Well above every cache; less where memory is short.
-    for (j.n = (size_t)512 << 20; j.n >= (size_t)64 << 20 && !j.data; j.n /= 2) {
-        j.data = ch_alloc_aligned(j.n, ALIGN);
-        if (j.data)
-            break;
+    ch_kern_peak_init(&l->peak, &cpu);
+    l->m = m;
+    const ch_weight *w;
+    const uint8_t *p;
+    uint64_t n;
+    for (size_t i = 0; (w = ch_model_weight_at(m, i)) != NULL; i++) {
+        weight_span(w, &p, &n);
+        l->total += n;
     }
-    if (j.data) {
-        ch_pool_run(pool, touch, &j);
-        out->read_gbps = best_rate(pool, &j);
-    }
-    ch_free((void *)(uintptr_t)j.data);
-    j.rounds = 3000000;
-    out->int8_gops = best_rate(pool, &j);
-    j.f32 = true;
-    out->f32_gops = best_rate(pool, &j);
-    ch_pool_free(&pool);
+    *out = l;
     return 0;
+}
+
+void ch_bench_limits_close(ch_bench_limits **l) {
+    if (!*l)
+        return;
+    ch_pool_free(&(*l)->pool);
+    ch_free(*l);
+    *l = NULL;
 }

@@ -151,10 +151,12 @@ int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *
 
 // What the processor can do at best, to judge kernels by: loops over registers only, and a plain read of memory. Each runs
 // on one thread; *sink takes a result, so that nothing is optimised away.
+enum { CH_PEAK_READS = 2, CH_PEAK_GRAIN = 1024 };
 typedef struct ch_kern_peak {
     uint64_t (*int8)(uint64_t rounds, uint32_t *sink); // u8 x s8 dot products; returns operations (multiply and add: 2)
     uint64_t (*f32)(uint64_t rounds, uint32_t *sink);  // fused multiply-adds; returns operations
-    void (*read)(const void *p, size_t n, uint32_t *sink); // p 64-byte aligned, n a multiple of 1024
+    // Ways to read memory; which one is fastest depends on the machine. p 64-byte aligned, n a multiple of CH_PEAK_GRAIN.
+    void (*read[CH_PEAK_READS])(const void *p, size_t n, uint32_t *sink);
 } ch_kern_peak;
 void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu);
 

@@ -36,7 +36,7 @@ static void read_ref(const void *p, size_t n, uint32_t *sink) {
 }
 
 void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu) {
-    *k = (ch_kern_peak){int8_ref, f32_ref, read_ref};
+    *k = (ch_kern_peak){int8_ref, f32_ref, {read_ref, read_ref}};
 #if defined(__x86_64__)
     if (cpu->avx2_fma_f16c)
         ch_kern_peak_set_avx2(k);

@@ -37,10 +37,13 @@ static void fill_info(ch_model *m) {
         const ch_gguf_tensor *t = ch_gguf_tensor_at(m->gguf, i);
         if (m->used[i] == 1) f->n_params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3], f->weight_bytes += t->size;
     }
+    bool own_head = false;
+    for (size_t i = 0; i < m->n_weight; i++) own_head |= !strcmp(m->weight[i]->name, "output.weight");
     for (size_t i = 0; i < m->n_weight; i++) {
         const ch_weight *w = m->weight[i];
-        f->active_bytes += w->n_mat > 1 && f->n_expert_used ? w->raw_bytes / w->n_mat * (size_t)f->n_expert_used : w->raw_bytes;
         f->packed_bytes += w->packed_bytes;
+        if (own_head && !strcmp(w->name, "token_embd.weight")) continue;
+        f->active_bytes += w->n_mat > 1 && f->n_expert_used ? w->raw_bytes / w->n_mat * (size_t)f->n_expert_used : w->raw_bytes;
     }
     for (int i = 0; i < f->n_layer; i++)
         f->kv_bytes_per_token += m->layer[i].kv_bytes_per_token, f->state_bytes += m->layer[i].state_bytes;
@@ -147,6 +150,8 @@ void ch_model_close(ch_model **pm) {
 const ch_gguf *ch_model_gguf(const ch_model *m) { return m->gguf; }
 const ch_model_info *ch_model_get_info(const ch_model *m) { return &m->info; }
 const ch_seq_plan *ch_model_plan(const ch_model *m) { return &m->plan; }
+const ch_weight *ch_model_weight_at(const ch_model *m, size_t i) { return i < m->n_weight ? m->weight[i] : NULL; }
+ch_op_counts ch_model_counts(const ch_model *m) { return ch_op_get_counts(m->op); }
 
 void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user) { m->trace = fn, m->trace_user = user; }
 

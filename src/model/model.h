@@ -55,6 +55,8 @@ typedef struct ch_model_info {
 } ch_model_info;
 const ch_model_info *ch_model_get_info(const ch_model *m);
 const ch_seq_plan *ch_model_plan(const ch_model *m);
+const ch_weight *ch_model_weight_at(const ch_model *m, size_t i); // every bound matrix; NULL past the end
+ch_op_counts ch_model_counts(const ch_model *m);                  // work of all steps so far (not with meta_only)
 
 // One step. Rows are tokens; the rows of a segment follow each other and continue its sequence from its length. A sequence
 // appears in one segment only. Prefill and decode of many sequences may mix.

@@ -268,7 +268,13 @@ typedef struct ch_op_moe_args {
     float *y;                          // [n_row][n_embd]
 } ch_op_moe_args;
 void ch_op_moe(ch_op *op, const ch_op_moe_args *a);
-// Experts touched by the last ch_op_moe call (for `bench` and traces).
-size_t ch_op_moe_touched(const ch_op *op);
+
+// Work of all products since the backend was made: a step's share is the difference of two readings.
+typedef struct ch_op_counts {
+    uint64_t weight_bytes;       // of the matrices, in the form that is read; experts: the touched ones
+    uint64_t mul_adds;
+    uint64_t moe_calls, experts; // calls of ch_op_moe, and the experts that they touched
+} ch_op_counts;
+ch_op_counts ch_op_get_counts(const ch_op *op);
 
 #endif

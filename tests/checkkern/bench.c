@@ -2,7 +2,6 @@
 // that touches registers only.
 #include "checkkern/checkkern.h"
 
-#include <immintrin.h>
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
@@ -22,44 +21,29 @@ static double seconds_since(uint64_t t0) {
     return (double)(cpu_ns() - t0) * 1e-9;
 }
 
-__attribute__((target("avx2"))) static double read_gbps(const uint8_t *p, size_t n) {
-    double best = 0;
-    for (int rep = 0; rep < 3; rep++) {
-        const uint64_t t0 = cpu_ns();
-        __m256i s[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
-        for (size_t i = 0; i + 128 <= n; i += 128)
-            for (int j = 0; j < 4; j++)
-                s[j] = _mm256_xor_si256(s[j], _mm256_load_si256((const __m256i *)(p + i + 32 * (size_t)j)));
-        volatile int sink = _mm256_extract_epi32(_mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3])), 0);
-        (void)sink;
-        best = fmax(best, (double)n / seconds_since(t0) * 1e-9);
-    }
-    return best;
-}
-
-// maddubs, madd with ones, add: the textbook step of 32 multiply-adds.
-__attribute__((target("avx2"))) static double int8_gops(void) {
-    double best = 0;
-    for (int rep = 0; rep < 3; rep++) {
-        __m256i acc[8], a = _mm256_set1_epi8(3), b = _mm256_set1_epi8(5);
-        const __m256i ones = _mm256_set1_epi16(1);
-        for (int j = 0; j < 8; j++) acc[j] = _mm256_setzero_si256();
-        const uint64_t t0 = cpu_ns();
-        for (int i = 0; i < 2000000; i++) {
-            __asm__ volatile("" : "+x"(a), "+x"(b));
-#pragma GCC unroll 8
-            for (int j = 0; j < 8; j++) {
-                __m256i x = _mm256_maddubs_epi16(a, b);
-                __asm__ volatile("" : "+x"(x));
-                acc[j] = _mm256_add_epi32(acc[j], _mm256_madd_epi16(x, ones));
-            }
+// What the machine does at best on one thread: the loops that `chimere bench` compares with.
+static void print_limits(const ch_cpu *cpu) {
+    enum { ROUNDS = 2000000, REPEATS = 5 };
+    const size_t n = (size_t)256 << 20;
+    ch_kern_peak peak;
+    double gbps = 0, gops = 0;
+    uint32_t sink = 1;
+    uint8_t *p = ch_alloc_aligned(n, 64);
+    if (!p) return;
+    memset(p, 1, n);
+    ch_kern_peak_init(&peak, cpu);
+    for (int rep = 0; rep < REPEATS; rep++) {
+        for (int way = 0; way < CH_PEAK_READS; way++) {
+            const uint64_t t0 = cpu_ns();
+            peak.read[way](p, n, &sink);
+            gbps = fmax(gbps, (double)n / seconds_since(t0) * 1e-9);
         }
-        for (int j = 1; j < 8; j++) acc[0] = _mm256_add_epi32(acc[0], acc[j]);
-        volatile int sink = _mm256_extract_epi32(acc[0], 0);
-        (void)sink;
-        best = fmax(best, 2000000.0 * 8 * 64 / seconds_since(t0) * 1e-9);
+        const uint64_t t0 = cpu_ns();
+        const uint64_t ops = peak.int8(ROUNDS, &sink);
+        gops = fmax(gops, (double)ops / seconds_since(t0) * 1e-9);
     }
-    return best;
+    printf("one thread: read %.1f GB/s, int8 %.0f Gop/s%s\n", gbps, gops, sink ? "" : " "); // the result is used
+    ch_free(p);
 }
 
 // Seconds of the best of a few calls.
@@ -118,14 +102,7 @@ int checkkern_bench(int n_types, char **types) {
     ch_kern k;
     ch_cpu_detect(&cpu);
     if (ch_kern_init(&k, &cpu, NULL, NULL)) return 1;
-    if (cpu.avx2_fma_f16c) {
-        const size_t n = (size_t)256 << 20;
-        uint8_t *p = ch_alloc_aligned(n, 64);
-        if (!p) return 1;
-        memset(p, 1, n);
-        printf("one thread: read %.1f GB/s, int8 %.0f Gop/s (maddubs, madd, add)\n", read_gbps(p, n), int8_gops());
-        ch_free(p);
-    }
+    print_limits(&cpu);
     printf("%-7s %-8s %6s %6s %7s %7s %7s\n", "tier", "type", "1:GB/s", "pack", "8:Gop/s", "64", "512");
     const ch_type_info *t;
     for (size_t i = 0; (t = ch_quant_type_at(i)); i++) {

@@ -83,6 +83,13 @@ done
 # A sequence gives the same scores alone and beside another one: rows 8x1 and 8x2 have one hash, 16x1 and 16x2 another.
 hashes=$(grep -o '"logits_hash": "[0-9a-f]*"' <<<"$bench" | sort | uniq -c | awk '{ print $1 }' | sort | tr '\n' ' ')
 [ "$hashes" = "2 3 " ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: hashes of bench: $hashes"; }
+# CSV: a header, and a line of as many fields for each row; no folder names.
+csv=$("$chimere" bench -m "$model" -p 8 -n 4 -r 1 --depth 0,5 --slots 1,2 --csv -q 2>&1)
+shape=$(awk -F, '{ print NF }' <<<"$csv" | sort | uniq -c | tr -s ' ')
+[ "$shape" = " 5 19" ] && ! grep -q / <<<"$csv" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: CSV of bench: $csv"; }
+expect 0 '^6 pairs of 4 slots: ' "$chimere" bench -m "$model" -p 4 -n 2 -r 1 --slots 4 --subsets
+expect 0 '^4 triples of 4 slots: ' "$chimere" bench -m "$model" -p 4 -n 2 -r 1 --slots 4 --subsets
+expect 2 'not both' "$chimere" bench -m "$model" --json --csv
 
 printf 'hello\n/info\n/think off\n/save %s/c.json\n/reset\n/nothing\n/quit\nnever\n' "$tmp" |
     "$chimere" chat -m "$model" -n 4 >"$tmp/out" 2>"$tmp/err" && grep -q '"role": "user"' "$tmp/c.json" &&

@@ -305,7 +305,12 @@ static void run_moe(const char *tier, const moe_case *c) {
     ch_op_dry_begin(op), ch_op_moe(op, &a);
     assert_int_equal(ch_op_dry_end(op, NULL), 0);
     ch_op_moe(op, &a);
-    assert_in_range(ch_op_moe_touched(op), c->n_used, e);
+    ch_op_counts n = ch_op_get_counts(op);
+    size_t mats = c->gateless ? 2 : 3;
+    assert_int_equal(n.moe_calls, 1);
+    assert_in_range(n.experts, c->n_used, e);
+    assert_int_equal(n.weight_bytes, n.experts * mats * per * sizeof(float));
+    assert_int_equal(n.mul_adds, c->n_row * c->n_used * mats * per);
     double *want = malloc(c->n_row * D * sizeof *want);
     for (size_t t = 0; t < c->n_row; t++) {
         moe_plain(c, z + t * e, bias, x + t * D, wg, wu, wd, D, FF, want + t * D);

@@ -73,19 +73,7 @@ static uint64_t f32_avx512(uint64_t rounds, uint32_t *sink) {
     return rounds * 12 * 32;
 }
 
-static void read_avx512(const void *p, size_t n, uint32_t *sink) {
-    const char *b = p;
-    __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
-    for (size_t i = 0; i < n; i += 256) {
-        s0 = _mm512_add_epi32(s0, _mm512_load_si512(b + i));
-        s1 = _mm512_add_epi32(s1, _mm512_load_si512(b + i + 64));
-        s2 = _mm512_add_epi32(s2, _mm512_load_si512(b + i + 128));
-        s3 = _mm512_add_epi32(s3, _mm512_load_si512(b + i + 192));
-    }
-    s0 = _mm512_add_epi32(_mm512_add_epi32(s0, s1), _mm512_add_epi32(s2, s3));
-    *sink += (uint32_t)_mm512_reduce_add_epi32(s0);
-}
-
 void ch_kern_peak_set_avx512(ch_kern_peak *k) {
-    *k = (ch_kern_peak){int8_avx512, f32_avx512, read_avx512};
+    k->int8 = int8_avx512;
+    k->f32 = f32_avx512;
 }

@@ -85,6 +85,13 @@ void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float) {
         ch_pool_run(op->pool, fn, arg);
 }
 
+void ch_op_count(ch_op *op, const ch_weight *w, size_t n_mat, size_t n_row) {
+    op->counts.weight_bytes += (w->packed ? w->packed_bytes : w->raw_bytes) / w->n_mat * n_mat;
+    op->counts.mul_adds += (uint64_t)w->n_in * w->n_out * n_row;
+}
+
+ch_op_counts ch_op_get_counts(const ch_op *op) { return op->counts; }
+
 // ---- weights --------------------------------------------------------------------------------------------------------------
 typedef struct pack_job {
     const ch_kern *kern;

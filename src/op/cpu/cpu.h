@@ -32,7 +32,7 @@ struct ch_op {
     uint8_t *buf[BUF_N];
     size_t scratch_used; // bytes of BUF_SCRATCH in use
     size_t work_part, attn_part; // bytes per worker in BUF_WORK, BUF_ATTN_WORK
-    size_t moe_touched;
+    ch_op_counts counts;
 };
 
 // Rows smaller than this (floats in all) are done by the caller alone: waking workers costs more than the work.
@@ -53,6 +53,7 @@ typedef struct ch_conv_run {
     float *window;      // [n_tap-1][n_channel]
 } ch_conv_run;
 void ch_op_conv_share(const ch_op *op, const ch_conv_run *r, int worker, int n_workers);
+void ch_op_count(ch_op *op, const ch_weight *w, size_t n_mat, size_t n_row); // n_mat of its matrices with n_row rows in all
 void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float); // pool, or the caller alone when small
 
 #endif

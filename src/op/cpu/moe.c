@@ -262,7 +262,8 @@ void ch_op_moe(ch_op *op, const ch_op_moe_args *a) {
     j.out = carve(base, &used, j.n_slot * j.n_embd, sizeof *j.out);
     if (!ch_op_need(op, BUF_MOE, used)) return;
     ch_pool_run(op->pool, moe_worker, &j);
-    op->moe_touched = j.n_active;
+    op->counts.moe_calls++, op->counts.experts += j.n_active;
+    if (a->gate) ch_op_count(op, a->gate, j.n_active, j.n_slot);
+    if (a->up) ch_op_count(op, a->up, j.n_active, j.n_slot);
+    ch_op_count(op, a->down, j.n_active, j.n_slot);
 }
-
-size_t ch_op_moe_touched(const ch_op *op) { return op->moe_touched; }

@@ -178,6 +178,7 @@ void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x,
         ch_op_need(op, BUF_ACT + kind - 1, n_row * j.ld[kind]);
     }
     if (op->dry) return;
+    for (size_t i = 0; i < n_mul; i++) ch_op_count(op, mul[i].w, 1, n_row);
     ch_pool_run(op->pool, mul_worker, &j);
 }
 
@@ -221,7 +222,9 @@ void ch_op_matmul_heads(ch_op *op, const ch_op_heads *a, size_t n_row) {
         j.ld_act = op->kern.act_bytes(j.kind, a->w->n_in);
         ch_op_need(op, BUF_ACT + j.kind - 1, a->w->n_mat * n_row * j.ld_act);
     }
-    if (!op->dry) ch_pool_run(op->pool, heads_worker, &j);
+    if (op->dry) return;
+    ch_op_count(op, a->w, a->w->n_mat, a->w->n_mat * n_row);
+    ch_pool_run(op->pool, heads_worker, &j);
 }
 
 void ch_op_copy_heads(ch_op *op, const float *x, size_t ld_x, size_t n, size_t n_col, size_t ld_y, float *y) {
