@@ -85,7 +85,7 @@ static int compile_passes(ch_text_pre *p, int group, ch_error *e) {
     return rc;
 }
 
-int ch_text_pre_open(ch_text_pre **out, const char *name, size_t n, bool use_scanner, ch_error *e) {
+int ch_text_pre_open_as(ch_text_pre **out, const char *name, size_t n, bool use_scanner, ch_error *e) {
     size_t i = 0, n_row = sizeof pre_row / sizeof *pre_row;
     while (i < n_row && !(strlen(pre_row[i].name) == n && memcmp(pre_row[i].name, name, n) == 0)) i++;
     if (i == n_row) {
@@ -110,6 +110,10 @@ int ch_text_pre_open(ch_text_pre **out, const char *name, size_t n, bool use_sca
     }
     *out = p;
     return 0;
+}
+
+int ch_text_pre_open(ch_text_pre **out, const char *name, size_t n, ch_error *e) {
+    return ch_text_pre_open_as(out, name, n, true, e);
 }
 
 // ---- splitting by regular expressions ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 #ifndef CH_TEXT_PRE_H
 #define CH_TEXT_PRE_H
 
-#include "base/base.h"
+#include "text/text.h"
 
 enum {
     CH_PRE_IGNORE_MERGES = 1, // a piece that is a token is emitted as it is
@@ -11,17 +11,10 @@ enum {
     CH_PRE_NFC = 4            // the model's maker normalises text to NFC first
 };
 
-typedef struct ch_text_pre ch_text_pre;
-typedef int (*ch_text_piece_fn)(void *user, size_t begin, size_t end); // not 0: stop and return it
-
-// use_scanner false: regular expressions only, also where a hand-written scanner exists (tests compare the two).
-int ch_text_pre_open(ch_text_pre **p, const char *name, size_t n, bool use_scanner, ch_error *e);
-void ch_text_pre_free(ch_text_pre **p);
+// As ch_text_pre_open; use_scanner false: regular expressions only, also where a hand-written scanner exists (tests compare the two).
+int ch_text_pre_open_as(ch_text_pre **p, const char *name, size_t n, bool use_scanner, ch_error *e);
 unsigned ch_text_pre_flags(const ch_text_pre *p);
 const char *ch_text_pre_name_at(size_t i); // all known names; NULL past the end
-// Calls fn for the pieces of text[0..n) in order; they cover it. Bytes that are not UTF-8 count as neither letter, number
-// nor space.
-int ch_text_pre_split(const ch_text_pre *p, const char *text, size_t n, ch_text_piece_fn fn, void *user, ch_error *e);
 
 // The hand-written scanner for three groups: end of the piece that begins at p < n.
 typedef struct ch_text_scan {

@@ -81,6 +81,17 @@ bool ch_detok_push(ch_detok *d, int32_t id, ch_buf *out); // false: out failed
 bool ch_detok_finish(ch_detok *d, ch_buf *out);           // held bytes become U+FFFD
 int ch_detokenize(const ch_vocab *v, const int32_t *id, size_t n, bool special, ch_buf *out); // raw bytes, whole text
 
+// ---- what a tokenizer is trained with -----------------------------------------------------------------------------------
+// Pre-tokenizer by its name in files (tokenizer.ggml.pre): cuts text into the pieces that merging stays inside.
+typedef struct ch_text_pre ch_text_pre;
+typedef int (*ch_text_piece_fn)(void *user, size_t begin, size_t end); // not 0: stop and return it
+int ch_text_pre_open(ch_text_pre **p, const char *name, size_t n, ch_error *e);
+void ch_text_pre_free(ch_text_pre **p);
+// Calls fn for the pieces of text[0..n) in order; they cover it. Bytes that are not UTF-8 count as neither letter, number
+// nor space.
+int ch_text_pre_split(const ch_text_pre *p, const char *text, size_t n, ch_text_piece_fn fn, void *user, ch_error *e);
+size_t ch_text_byte_char(uint8_t byte, char out[4]); // byte-level BPE: printable character of a byte, its length
+
 // ---- chat templates -----------------------------------------------------------------------------------------------------
 // A Jinja template, parsed once. Same output as Jinja2 with trim_blocks, lstrip_blocks and the globals of the model
 // makers' renderer: raise_exception(message), strftime_now(format), and `tojson` without HTML escapes.

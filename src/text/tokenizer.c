@@ -117,7 +117,7 @@ static int32_t whole_piece(const ch_vocab *v, const char *p, size_t n) {
     if (n > CH_VOCAB_MAX_MERGED) return -1;
     for (size_t i = 0; i < n; i++) {
         char c[4];
-        size_t k = ch_vocab_byte_char((uint8_t)p[i], c);
+        size_t k = ch_text_byte_char((uint8_t)p[i], c);
         memcpy(mapped + len, c, k);
         len += k;
     }

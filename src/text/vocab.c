@@ -14,7 +14,7 @@ static uint32_t byte_to_char(unsigned b) {
     return 256 + (b <= 32 ? b : b <= 160 ? b - 127 + 33 : 67);
 }
 
-size_t ch_vocab_byte_char(uint8_t byte, char out[4]) { return ch_utf8_encode(byte_to_char(byte), out); }
+size_t ch_text_byte_char(uint8_t byte, char out[4]) { return ch_utf8_encode(byte_to_char(byte), out); }
 
 int ch_vocab_char_byte(uint32_t cp) {
     if (cp < 256) return byte_is_itself(cp) ? (int)cp : -1;
@@ -169,7 +169,7 @@ static int load_pre(ch_vocab *v, const ch_gguf *g, ch_error *e) {
     if (rc < 0) return rc;
     if (rc == 0)
         ch_log(CH_LOG_WARN, "%s: no tokenizer.ggml.pre; using \"default\", which may not be the model's", ch_gguf_path(g));
-    return ch_text_pre_open(&v->pre, name.p, name.n, true, e);
+    return ch_text_pre_open(&v->pre, name.p, name.n, e);
 }
 
 // Tags that were added to the vocabulary but are typed as normal: no merge makes them, so text could never become them.
@@ -185,7 +185,7 @@ static void promote_tags(ch_vocab *v, const uint8_t *produced) {
 static int load_bpe(ch_vocab *v, const ch_gguf *g, ch_error *e) {
     for (unsigned b = 0; b < 256; b++) {
         char text[4];
-        v->byte_sym[b] = ch_vocab_intern(v, text, ch_vocab_byte_char((uint8_t)b, text));
+        v->byte_sym[b] = ch_vocab_intern(v, text, ch_text_byte_char((uint8_t)b, text));
         if (v->byte_sym[b] < 0) return no_memory(v, e);
     }
     int rc;

@@ -72,8 +72,7 @@ int32_t ch_vocab_symbol(const ch_vocab *v, const char *text, size_t n); // -1: n
 int32_t ch_vocab_intern(ch_vocab *v, const char *text, size_t n);
 bool ch_vocab_pair_add(ch_vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t merged); // first one wins
 const ch_vocab_pair *ch_vocab_pair_find(const ch_vocab *v, int32_t left, int32_t right);         // NULL: does not merge
-size_t ch_vocab_byte_char(uint8_t byte, char out[4]);   // byte-level BPE: printable character of a byte, its length
-int ch_vocab_char_byte(uint32_t cp);                     // and back; -1: not one of them
+int ch_vocab_char_byte(uint32_t cp);                     // byte of a printable character (ch_text_byte_char); -1: not one of them
 bool ch_vocab_is_tag(const char *text, size_t n);        // shaped like a marker: <think>, [INST], <|x|>
 
 int ch_vocab_load_tokens(ch_vocab *v, const ch_gguf *g, const ch_gguf_kv *tokens, ch_error *e);

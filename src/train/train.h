@@ -8,22 +8,22 @@
 
 // ---- tokenizer ----------------------------------------------------------------------------------------------------------
 // Byte-level BPE over the words that a pre-tokenizer cuts. Deterministic: of pairs equally frequent the one whose spelling is
-// smaller in bytes (left part, then right part) merges first.
+// smaller in bytes (left part, then right part) merges first. Merging ends early when no pair occurs twice.
 typedef struct ch_train_bpe_params {
     int32_t n_vocab;             // tokens in all, special ones included; at least 256 + n_special, at most 2^20
     const char *pre;             // tokenizer.ggml.pre
-    const char *const *path;     // [n_path] text files; of *.jsonl the strings "text", "content", "reasoning_content" and names,
-    size_t n_path;               //          arguments and descriptions in tools and calls
-    const char *const *special;  // [n_special] spellings, the first ones control tokens, see n_control
-    size_t n_special, n_control; // special[0..n_control) control, the rest user-defined; placed after the merges, in this order
+    const char *const *path;     // [n_path] training files, as for models (data.h); chats as the template renders them
+    size_t n_path;
+    const char *const *special;  // [n_special] spellings; placed after the merges, in this order; text is cut at them
+    size_t n_special, n_control; // special[0..n_control) are control tokens, the rest user-defined
     const char *eos, *pad;       // spellings among special; NULL: none
-    const char *template_text;   // [n_template] chat template to store; NULL: none
+    const char *template_text;   // [n_template] chat template, stored too; NULL: none, and chats are refused
     size_t n_template;
-    ch_progress_fn progress;
+    ch_progress_fn progress; // NULL: none
     void *progress_user;
 } ch_train_bpe_params;
 typedef struct ch_train_bpe_info {
-    uint64_t n_bytes, n_words, n_tokens; // text read, distinct words, tokens of the text after all merges
+    uint64_t n_bytes, n_words, n_tokens; // text read, distinct words, tokens of all words after all merges
     int32_t n_merges;
 } ch_train_bpe_info;
 // Writes a GGUF file that holds the vocabulary alone. info: NULL allowed.

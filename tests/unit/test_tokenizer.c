@@ -296,8 +296,8 @@ static void scanner_equals_patterns(void **state) {
     char text[200];
     for (size_t k = 0; k < 4; k++) {
         ch_text_pre *fast = NULL, *plain = NULL;
-        assert_int_equal(ch_text_pre_open(&fast, names[k], strlen(names[k]), true, NULL), 0);
-        assert_int_equal(ch_text_pre_open(&plain, names[k], strlen(names[k]), false, NULL), 0);
+        assert_int_equal(ch_text_pre_open_as(&fast, names[k], strlen(names[k]), true, NULL), 0);
+        assert_int_equal(ch_text_pre_open_as(&plain, names[k], strlen(names[k]), false, NULL), 0);
         ch_rng r;
         ch_rng_seed(&r, 11 + k);
         for (int i = 0; i < 20000; i++) {
@@ -317,8 +317,8 @@ static void scanner_knows_every_character(void **state) {
     (void)state;
     static cut_log a, b;
     ch_text_pre *fast = NULL, *plain = NULL;
-    assert_int_equal(ch_text_pre_open(&fast, "qwen35", 6, true, NULL), 0);
-    assert_int_equal(ch_text_pre_open(&plain, "qwen35", 6, false, NULL), 0);
+    assert_int_equal(ch_text_pre_open_as(&fast, "qwen35", 6, true, NULL), 0);
+    assert_int_equal(ch_text_pre_open_as(&plain, "qwen35", 6, false, NULL), 0);
     int bad = 0;
     for (uint32_t cp = 1; cp < 0x31350; cp++) {
         char text[32] = "a";
@@ -347,7 +347,7 @@ static void every_pre_covers_every_text(void **state) {
     const char *name;
     for (size_t i = 0; (name = ch_text_pre_name_at(i)) != NULL; i++) {
         ch_text_pre *p = NULL;
-        if (ch_text_pre_open(&p, name, strlen(name), i % 2, &e) != 0) fail_msg("%s: %s", name, e.msg);
+        if (ch_text_pre_open_as(&p, name, strlen(name), i % 2, &e) != 0) fail_msg("%s: %s", name, e.msg);
         ch_rng r;
         ch_rng_seed(&r, i);
         for (int k = 0; k < 300; k++) {
@@ -359,7 +359,7 @@ static void every_pre_covers_every_text(void **state) {
         ch_text_pre_free(&p);
     }
     ch_text_pre *p = NULL;
-    assert_int_equal(ch_text_pre_open(&p, "qwen3", 5, true, &e), CH_EUNSUPPORTED);
+    assert_int_equal(ch_text_pre_open_as(&p, "qwen3", 5, true, &e), CH_EUNSUPPORTED);
     assert_non_null(strstr(e.msg, "tokenizer.ggml.pre"));
     assert_non_null(strstr(e.msg, "\"qwen3\""));
     assert_null(p);
@@ -395,7 +395,7 @@ static void pieces_of_each_group(void **state) {
         {"deepseek-coder", "ab 12\n c!", "ab~ ~1~2~\n~ c~!"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ch_text_pre *p = NULL;
-        assert_int_equal(ch_text_pre_open(&p, cases[i].pre, strlen(cases[i].pre), true, NULL), 0);
+        assert_int_equal(ch_text_pre_open_as(&p, cases[i].pre, strlen(cases[i].pre), true, NULL), 0);
         ch_buf got = {0};
         void *user[2] = {&got, (void *)cases[i].text};
         assert_int_equal(ch_text_pre_split(p, cases[i].text, strlen(cases[i].text), join_piece, user, NULL), 0);
