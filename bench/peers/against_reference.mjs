@@ -5,7 +5,8 @@
 // CHIMERE_PEERS) and ./chimere.
 import path from "node:path";
 import {parseArgs} from "node:util";
-import {compare, numbers, openReference, toCsv} from "./measure.mjs";
+import {toCsv} from "../csv.mjs";
+import {compare, numbers, openReference} from "./measure.mjs";
 
 const {values, positionals} = parseArgs({
     allowPositionals: true,

@@ -8,7 +8,8 @@ import {execFileSync} from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import {parseArgs} from "node:util";
-import {chimere, compare, fromCsv, numbers, openReference, root, toCsv} from "./measure.mjs";
+import {fromCsv, toCsv} from "../csv.mjs";
+import {chimere, compare, numbers, openReference, root} from "./measure.mjs";
 
 const types = ["q4_0", "q4_k", "q5_k", "q6_k", "q8_0", "iq4_xs", "mxfp4", "iq3_s", "iq3_xxs", "iq2_xxs", "iq2_s"];
 const all = [...types.map((t) => `qwen35:${t}`), "qwen35moe:q4_k"];
