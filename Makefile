@@ -30,8 +30,8 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@echo '$(1) $@')
 
 # Instruction sets by file suffix; no other file may use them. Kernels are written in the order of their sums; gcc would turn
-# integer sums into trees, or put them off, and neither then fits the registers.
-KEEP_ORDER := $(if $(filter gcc,$(CC)),-fno-tree-reassoc -fno-tree-ter -fno-var-tracking-assignments)
+# integer sums into trees, or put them off, and neither then fits the registers; table look-ups it would gather into vectors.
+KEEP_ORDER := $(if $(filter gcc,$(CC)),-fno-tree-reassoc -fno-tree-ter -fno-tree-slp-vectorize -fno-var-tracking-assignments)
 ISA_avx2 := -mavx2 -mfma -mf16c $(KEEP_ORDER)
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c $(KEEP_ORDER)
 # No fuzz target runs a kernel, and clang needs minutes to instrument one.

@@ -37,7 +37,7 @@ typedef struct ch_panel_spec {
     bool affine;
     const uint8_t *table; // [16] bytes or NULL
     float zero, factor, min_factor;
-    void (*split)(const ch_type_info *t, const uint8_t *block, ch_codes *c);
+    void (*split)(const uint8_t *block, ch_codes *c);
 } ch_panel_spec;
 
 // NULL: no panel for this type, or rows of n_in values cannot be cut into its blocks.
