@@ -84,6 +84,8 @@ typedef struct chimere_engine_params {
     const char *tier;       // "ref", "avx2", "avx512"; NULL: the best this processor has
     const char *kv_type_k, *kv_type_v; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: f32
     bool no_repack;         // leave weights in the mapped file (less memory, slower)
+    const char *panel_cache; // folder that keeps packed weights, so that the next start maps them; NULL: none
+    uint64_t panel_cache_bytes; // most bytes of its files (those used longest ago are removed); 0: no limit
     chimere_progress_fn progress; // of loading; NULL: silent
     void *progress_user;
 } chimere_engine_params;

@@ -131,6 +131,7 @@ typedef struct ch_map {
 } ch_map;
 int ch_map_open(ch_map *m, const char *path, ch_error *e);
 void ch_map_close(ch_map *m);
+void ch_map_drop(const void *p, size_t n); // whole pages inside p[0..n) of a map leave memory until they are read again
 // Whole file into b (limit of b respected); "-" is standard input.
 int ch_read_file(ch_buf *b, const char *path, ch_error *e);
 
@@ -138,6 +139,8 @@ int ch_read_file(ch_buf *b, const char *path, ch_error *e);
 typedef struct ch_outfile ch_outfile;
 int ch_outfile_open(ch_outfile **o, const char *path, ch_error *e);
 int ch_outfile_write(ch_outfile *o, const void *data, size_t n, ch_error *e);
+// Sets n bytes of disk aside, so that a full disk shows before the work. Does nothing where the file system cannot.
+int ch_outfile_reserve(ch_outfile *o, uint64_t n, ch_error *e);
 uint64_t ch_outfile_tell(const ch_outfile *o);
 int ch_outfile_commit(ch_outfile **o, ch_error *e); // on failure the old file is untouched
 void ch_outfile_abort(ch_outfile **o);              // NULL inside allowed

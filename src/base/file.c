@@ -51,6 +51,11 @@ void ch_map_close(ch_map *m) {
     *m = (ch_map){0};
 }
 
+void ch_map_drop(const void *p, size_t n) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), b = ((uintptr_t)p + page - 1) / page * page, end = ((uintptr_t)p + n) / page * page;
+    if (b < end) madvise((void *)b, end - b, MADV_DONTNEED);
+}
+
 int ch_read_file(ch_buf *b, const char *path, ch_error *e) {
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open_for_read(path, e);
@@ -167,6 +172,12 @@ int ch_outfile_write(ch_outfile *o, const void *data, size_t n, ch_error *e) {
     if (n) memcpy(o->buf + o->n_buf, data, n);
     o->n_buf += n;
     return 0;
+}
+
+int ch_outfile_reserve(ch_outfile *o, uint64_t n, ch_error *e) {
+    if (!o->temp || n > INT64_MAX || fallocate(o->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)n) == 0) return 0;
+    if (errno != ENOSPC && errno != EDQUOT && errno != EFBIG) return 0;
+    return ch_error_set(e, CH_EIO, "%s: cannot set %llu MiB of disk aside: %s", o->path, (unsigned long long)(n >> 20), strerror(errno));
 }
 
 uint64_t ch_outfile_tell(const ch_outfile *o) { return o->written; }

@@ -16,6 +16,9 @@
 enum { CH_KV_PAGE = 64 };
 // Row split of matrices among workers: a multiple of this, for every tier.
 enum { CH_MAT_GRAIN = 16 };
+// Version of what mat_pack writes, over all tiers. Packed weights are kept in files, so raise it with any change of those bytes
+// (tests/checkkern/test_layout.c notices).
+enum { CH_MAT_LAYOUT = 1 };
 
 // A weight matrix y = W x, W: [n_out][n_in], rows as in the file, and optionally in the tier's own packed form.
 typedef struct ch_mat {

@@ -162,7 +162,7 @@ static int whole_matrix(ch_model *m, ch_weight *w, const char *base, const uint6
     int rc = check_shape(m, t, shape, shape[2] > 1 ? 3 : 2, e);
     if (rc || (rc = need_decode(m, t, e))) return rc;
     *w = (ch_weight){.name = t->name, .type = t->type, .n_in = shape[0], .n_out = shape[1], .n_mat = shape[2], .raw = t->data,
-                     .raw_bytes = t->size};
+                     .raw_bytes = t->size, .mapped = true};
     snprintf(name, sizeof name, "%s.bias", base);
     if ((t = find_used(m, name)) && (rc = vec_of(m, &w->bias, t, w->n_out * w->n_mat, e))) return rc;
     snprintf(name, sizeof name, "%s.scale", base);

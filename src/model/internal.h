@@ -6,6 +6,7 @@
 
 struct ch_model {
     ch_gguf *gguf;
+    ch_map panels; // of packed weights from the cache; empty: they are in memory
     ch_arena *arena;
     ch_op *op;           // NULL with meta_only
     const ch_arch *arch;

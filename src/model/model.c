@@ -2,10 +2,8 @@
 #include "model/model.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "model/internal.h"
+#include "model/panels.h"
 
 enum { MAX_BATCH = 65536, MAX_SEQ = 4096 };
 
@@ -49,25 +47,23 @@ static void fill_info(ch_model *m) {
         f->kv_bytes_per_token += m->layer[i].kv_bytes_per_token, f->state_bytes += m->layer[i].state_bytes;
 }
 
-// Gives the file's pages of a packed weight back to the system: the copy is read from now on. Only whole pages inside.
-static void drop_raw(const ch_weight *w) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), b = ((uintptr_t)w->raw + page - 1) / page * page;
-    uintptr_t end = ((uintptr_t)w->raw + w->raw_bytes) / page * page;
-    if (b < end) madvise((void *)b, end - b, MADV_DONTNEED);
-}
-
 static int prepare_weights(ch_model *m, const ch_model_params *p, ch_error *e) {
-    uint64_t total = 0, done = 0;
+    uint64_t total = 0, done = 0, t0 = ch_clock_ns();
+    if (p->panel_cache && !p->no_repack) {
+        int rc = ch_model_map_panels(m, p, e);
+        m->info.packed_mapped = rc == 0;
+        if (rc <= 0) return rc;
+    }
     for (size_t i = 0; i < m->n_weight; i++) total += m->weight[i]->raw_bytes;
     for (size_t i = 0; i < m->n_weight; i++) {
         ch_weight *w = m->weight[i];
         int rc = ch_op_weight_prepare(m->op, w, p->no_repack, e);
         if (rc) return rc;
-        if (w->packed && w->raw_bytes >= 1u << 20) drop_raw(w);
         done += w->raw_bytes;
         if (p->progress && !p->progress(p->progress_user, "loading", done, total))
             return ch_error_set(e, CH_ECANCELLED, "%s: loading was stopped", ch_gguf_path(m->gguf));
     }
+    if (!p->no_repack) ch_log(CH_LOG_INFO, "weights: %llu MiB packed in %.2f s", (unsigned long long)(total >> 20), (double)(ch_clock_ns() - t0) * 1e-9);
     return CH_OK;
 }
 
@@ -142,6 +138,7 @@ void ch_model_close(ch_model **pm) {
     ch_free(m->weight), ch_free(m->used), ch_free(m->seg), ch_free(m->draft_row);
     if (m->op) ch_op_free(&m->op);
     if (m->arena) ch_arena_free(&m->arena);
+    ch_map_close(&m->panels);
     if (m->gguf) ch_gguf_close(&m->gguf);
     ch_free(m);
     *pm = NULL;

@@ -23,6 +23,8 @@ typedef struct ch_model_params {
     bool mtp;         // keep the multi-token prediction layer (nextn) of files that have one, for ch_model_draft
     const char *k_type, *v_type; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: f32
     bool no_repack;   // leave weights in the mapped file where the tier can read them so
+    const char *panel_cache;    // folder that keeps packed weights for the next start; NULL: none
+    uint64_t panel_cache_bytes; // most bytes of its files; those used longest ago are removed. 0: no limit
     ch_progress_fn progress; // NULL: silent
     void *progress_user;
 } ch_model_params;
@@ -46,6 +48,7 @@ typedef struct ch_model_info {
     uint64_t n_params;
     size_t weight_bytes;       // in the file
     size_t packed_bytes;       // of the tier's own copies (0 with meta_only)
+    bool packed_mapped;        // these lie in a file of the panel cache, shared with other processes
     size_t active_bytes;       // weights read for one token
     size_t kv_bytes_per_token; // over all layers
     size_t state_bytes;        // per sequence, over all layers
@@ -112,6 +115,10 @@ int ch_model_commit(ch_model *m, const ch_segment *keep, int32_t n_seg, ch_error
 
 // Called with named intermediate rows of each step (for `chimere trace`); NULL turns it off.
 void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user);
+
+// Files of packed weights, as the panel cache keeps them (docs/FORMATS.md). verify checks all of one, data 8-byte aligned.
+bool ch_panels_is_file(const void *data, size_t size);
+int ch_panels_verify(const void *data, size_t size, int n_threads, ch_progress_fn progress, void *user, ch_error *e);
 
 // ---- for architectures (arch/<family>.c) ------------------------------------------------------------------------------------
 // One row per architecture name; the table is defined in arch/registry.c.

@@ -44,11 +44,19 @@ typedef struct ch_weight {
     size_t raw_bytes;    // of all
     const float *bias;   // or NULL
     const float *factor; // or NULL
-    ch_mat *mat;         // [n_mat], made by ch_op_weight_prepare
-    uint8_t *packed;     // the tier's own copy, or NULL when it reads raw
+    bool mapped;         // raw lies in a mapped file: pages that were packed are given back
+    ch_mat *mat;         // [n_mat], made by ch_op_weight_attach
+    const uint8_t *packed; // the tier's own form, or NULL when it reads raw
     size_t packed_bytes;
+    uint8_t *own;        // memory of packed, where it is the weight's
 } ch_weight;
-// Makes mat; packs on all workers unless raw is to be kept (keep_raw: skip packing where the tier can read raw).
+// Bytes of the tier's own form of w; 0: the tier reads raw, as keep_raw asks it to wherever it can.
+int ch_op_weight_size(const ch_op *op, const ch_weight *w, bool keep_raw, size_t *bytes, ch_error *e);
+uint32_t ch_op_packed_layout(const ch_op *op); // rises when the tier writes these bytes in another way
+// Makes mat over that many bytes, 64-byte aligned, which are packed already or will be. They stay the caller's. NULL: raw is read.
+int ch_op_weight_attach(ch_op *op, ch_weight *w, const uint8_t *packed, size_t bytes, ch_error *e);
+void ch_op_weight_pack(ch_op *op, const ch_weight *w, uint8_t *packed); // on all workers, into the attached bytes
+// All of these with memory of its own.
 int ch_op_weight_prepare(ch_op *op, ch_weight *w, bool keep_raw, ch_error *e);
 void ch_op_weight_release(ch_weight *w);
 

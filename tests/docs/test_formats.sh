@@ -30,6 +30,8 @@ check "tensors per model" "$(limit CH_GGUF_MAX_TENSORS)" "$(stated 'tensors per 
 check "bytes of a tensor name" "$(limit CH_GGUF_MAX_NAME)" "$(stated 'bytes of a tensor name')"
 check "bytes of a key" "$(limit CH_GGUF_MAX_KEY)" "$(stated 'bytes of a key')"
 check "shards" "$(limit CH_GGUF_MAX_SHARDS)" "$(stated shards)"
+check "matrices of a panel file" "$(sed -n 's/.*CH_PANELS_MAX_ENTRIES = 1 << \([0-9]*\).*/\1/p' src/model/panels.h | awk '{ print 2 ^ $1 }')" \
+    "$(stated 'matrices of a panel file')"
 check "alignment" "power of two $(limit CH_GGUF_MIN_ALIGN) to $(limit CH_GGUF_MAX_ALIGN)" "$(stated alignment)"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -93,46 +93,72 @@ void ch_op_count(ch_op *op, const ch_weight *w, size_t n_mat, size_t n_row) {
 ch_op_counts ch_op_get_counts(const ch_op *op) { return op->counts; }
 
 // ---- weights --------------------------------------------------------------------------------------------------------------
+enum { DROP_BYTES = 16 << 20 }; // of the file, packed by one worker, before it gives their pages back
+
 typedef struct pack_job {
     const ch_kern *kern;
     const ch_weight *w;
+    uint8_t *packed;
+    size_t row_bytes, mat_bytes; // of the file's rows; of one packed matrix
 } pack_job;
 
 static void pack_worker(void *arg, int worker, int n_workers) {
     const pack_job *j = arg;
-    size_t grains = (j->w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN, b, e;
-    ch_pool_split(grains * j->w->n_mat, 1, worker, n_workers, &b, &e);
-    while (b < e) {
-        size_t m = b / grains, g0 = b % grains, g1 = g0 + (e - b) < grains ? g0 + (e - b) : grains;
-        size_t r1 = g1 * CH_MAT_GRAIN < j->w->n_out ? g1 * CH_MAT_GRAIN : j->w->n_out;
-        j->kern->mat_pack(&j->w->mat[m], g0 * CH_MAT_GRAIN, r1);
-        b += g1 - g0;
+    const ch_weight *w = j->w;
+    size_t grains = (w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN, b, e;
+    const uint8_t *kept = NULL; // first byte of the file whose page may still be here
+    ch_pool_split(grains * w->n_mat, 1, worker, n_workers, &b, &e);
+    for (; b < e; b++) {
+        size_t i = b / grains, r0 = b % grains * CH_MAT_GRAIN, r1 = r0 + CH_MAT_GRAIN < w->n_out ? r0 + CH_MAT_GRAIN : w->n_out;
+        ch_mat m = w->mat[i];
+        m.packed = j->packed + i * j->mat_bytes;
+        j->kern->mat_pack(&m, r0, r1);
+        const uint8_t *end = m.raw + r1 * j->row_bytes;
+        if (!kept) kept = m.raw + r0 * j->row_bytes;
+        if (w->mapped && (end - kept >= DROP_BYTES || b + 1 == e)) ch_map_drop(kept, (size_t)(end - kept)), kept = end;
     }
 }
 
-int ch_op_weight_prepare(ch_op *op, ch_weight *w, bool keep_raw, ch_error *e) {
-    size_t row, per_mat, total;
-    w->mat = ch_alloc_array(w->n_mat, sizeof *w->mat);
-    if (!w->mat) return ch_error_set(e, CH_ENOMEM, "%s: no memory", w->name);
-    if (!ch_quant_row_bytes(w->type, w->n_in, &row))
-        return ch_error_set(e, CH_EFORMAT, "%s: rows of %zu values do not fit blocks of %s", w->name, w->n_in, w->type->name);
-    size_t packed = keep_raw ? 0 : op->kern.mat_packed_bytes(w->type, w->n_in, w->n_out);
-    if (packed) {
-        if (!ch_round_up_size(packed, 64, &per_mat) || !ch_mul_size(per_mat, w->n_mat, &total))
-            return ch_error_set(e, CH_ELIMIT, "%s: packed size overflows", w->name);
-        w->packed = ch_alloc_aligned(total, 64);
-        if (!w->packed) return ch_error_set(e, CH_ENOMEM, "%s: %zu MiB of packed weights cannot be had", w->name, total >> 20);
-        w->packed_bytes = total;
-        packed = per_mat;
-    }
-    for (size_t i = 0; i < w->n_mat; i++)
-        w->mat[i] = (ch_mat){.type = w->type, .n_in = w->n_in, .n_out = w->n_out, .raw = w->raw + i * w->n_out * row,
-                             .packed = packed ? w->packed + i * packed : NULL};
-    if (packed) ch_pool_run(op->pool, pack_worker, &(pack_job){&op->kern, w});
+uint32_t ch_op_packed_layout(const ch_op *op) { return (void)op, CH_MAT_LAYOUT; }
+
+int ch_op_weight_size(const ch_op *op, const ch_weight *w, bool keep_raw, size_t *bytes, ch_error *e) {
+    *bytes = keep_raw ? 0 : op->kern.mat_packed_bytes(w->type, w->n_in, w->n_out);
+    if (!ch_round_up_size(*bytes, 64, bytes) || !ch_mul_size(*bytes, w->n_mat, bytes))
+        return ch_error_set(e, CH_ELIMIT, "%s: packed size overflows", w->name);
     return CH_OK;
 }
 
+int ch_op_weight_attach(ch_op *op, ch_weight *w, const uint8_t *packed, size_t bytes, ch_error *e) {
+    size_t row;
+    (void)op;
+    if (!ch_quant_row_bytes(w->type, w->n_in, &row))
+        return ch_error_set(e, CH_EFORMAT, "%s: rows of %zu values do not fit blocks of %s", w->name, w->n_in, w->type->name);
+    if (!w->mat) w->mat = ch_alloc_array(w->n_mat, sizeof *w->mat);
+    if (!w->mat) return ch_error_set(e, CH_ENOMEM, "%s: no memory", w->name);
+    w->packed = packed, w->packed_bytes = packed ? bytes : 0;
+    for (size_t i = 0; i < w->n_mat; i++)
+        w->mat[i] = (ch_mat){.type = w->type, .n_in = w->n_in, .n_out = w->n_out, .raw = w->raw + i * w->n_out * row,
+                             .packed = packed ? (uint8_t *)(uintptr_t)packed + i * (bytes / w->n_mat) : NULL};
+    return CH_OK;
+}
+
+void ch_op_weight_pack(ch_op *op, const ch_weight *w, uint8_t *packed) {
+    pack_job j = {&op->kern, w, packed, w->raw_bytes / (w->n_out * w->n_mat), w->packed_bytes / w->n_mat};
+    ch_pool_run(op->pool, pack_worker, &j);
+}
+
+int ch_op_weight_prepare(ch_op *op, ch_weight *w, bool keep_raw, ch_error *e) {
+    size_t bytes;
+    int rc = ch_op_weight_size(op, w, keep_raw, &bytes, e);
+    if (rc) return rc;
+    if (bytes && !(w->own = ch_alloc_aligned(bytes, 64)))
+        return ch_error_set(e, CH_ENOMEM, "%s: %zu MiB of packed weights cannot be had", w->name, bytes >> 20);
+    rc = ch_op_weight_attach(op, w, w->own, bytes, e);
+    if (!rc && bytes) ch_op_weight_pack(op, w, w->own);
+    return rc;
+}
+
 void ch_op_weight_release(ch_weight *w) {
-    ch_free(w->mat), ch_free(w->packed);
-    w->mat = NULL, w->packed = NULL, w->packed_bytes = 0;
+    ch_free(w->mat), ch_free(w->own);
+    w->mat = NULL, w->packed = w->own = NULL, w->packed_bytes = 0;
 }
