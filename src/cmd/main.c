@@ -16,11 +16,21 @@ const ch_cmd_row *ch_cmd_rows(int *n) {
     return commands;
 }
 
+// A command of two words is typed with a hyphen, which no C name can hold.
+static const char *typed_name(const char *name, char out[32]) {
+    size_t i = 0;
+    for (; name[i] && i < 31; i++)
+        out[i] = name[i] == '_' ? '-' : name[i];
+    out[i] = 0;
+    return out;
+}
+
 static void print_help(FILE *to) {
     fprintf(to, "chimere %s: runs, serves and measures hybrid language models (GGUF files)\n\n"
                 "chimere COMMAND [options]      chimere COMMAND --help tells more\n\n", CH_CMD_VERSION);
+    char name[32];
     for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
+        fprintf(to, "  %-15s %s\n", typed_name(commands[i].name, name), commands[i].summary);
     fprintf(to, "\nFirst steps:\n"
                 "  chimere chat                        talk to the small model that comes along\n"
                 "  chimere run -m FILE.gguf -p \"Once upon a time\"\n"
@@ -29,8 +39,9 @@ static void print_help(FILE *to) {
 
 static int unknown_command(const char *typed) {
     const char *name[N_COMMANDS + 1] = {NULL};
+    char text[N_COMMANDS][32];
     for (int i = 0; i < N_COMMANDS; i++)
-        name[i] = commands[i].name;
+        name[i] = typed_name(commands[i].name, text[i]);
     const char *near = ch_cmd_suggest(typed, name, N_COMMANDS);
     ch_cmd_fail(NULL, CH_EXIT_USAGE, "unknown command \"%s\"%s%s%s", typed, near ? " (did you mean " : "", near ? near : "",
                 near ? "?)" : "");
@@ -57,8 +68,9 @@ int main(int argc, char **argv) {
         argv[2] = (char *)"--help";
         a = argv[1];
     }
+    char name[32];
     for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(a, commands[i].name) == 0) {
+        if (strcmp(a, typed_name(commands[i].name, name)) == 0) {
             int code = commands[i].run(argc - 1, argv + 1);
             if (fflush(stdout) != 0 && code == CH_EXIT_OK)
                 code = ch_cmd_fail(a, CH_EXIT_FAILED, "could not write to standard output");

@@ -102,3 +102,12 @@ CH_OPTION(GENERATION_PROMPT, "generation-prompt", 0, BOOL, INPUT, 0, 0, "yes", N
 CH_OPTION(NOW, "now", 0, INT, INPUT, 0, 253402300799, "0", "SECONDS", "time that the template sees, since 1970; 0: the clock")
 CH_OPTION(SPANS, "spans", 0, BOOL, INPUT, 0, 0, NULL, NULL, "print JSON: the text and which bytes are the template's own")
 CH_OPTION(TEMPLATE_LINES, "batch", 0, BOOL, INPUT, 0, 0, NULL, NULL, "many renders: a line of JSON in, a line with text or error out")
+
+// tokenizer-train
+CH_OPTION(BPE_VOCAB, "vocab", 0, INT, INPUT, 257, 1048576, "4096", "N", "tokens in all, special ones included")
+CH_OPTION(BPE_PRE, "pre", 0, TEXT, INPUT, 0, 0, "qwen35", "NAME", "pre-tokenizer (tokenizer.ggml.pre): how text is cut into words")
+CH_OPTION(BPE_CONTROL, "control", 0, TEXT, INPUT, 0, 0, NULL, "TOKEN", "a control token; may be given several times")
+CH_OPTION(BPE_TAG, "tag", 0, TEXT, INPUT, 0, 0, NULL, "TOKEN", "a token that is kept whole in text; may be given several times")
+CH_OPTION(BPE_EOS, "eos", 0, TEXT, INPUT, 0, 0, NULL, "TOKEN", "the token that ends an answer; without it the last control token")
+CH_OPTION(BPE_PAD, "pad", 0, TEXT, INPUT, 0, 0, NULL, "TOKEN", "the token that ends a text; without it the first control token")
+CH_OPTION(BPE_TEMPLATE, "template", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "chat template (Jinja): renders chats, and is stored too")

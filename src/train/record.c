@@ -97,7 +97,7 @@ uint64_t ch_record_hash(const ch_record_reader *r) { return ch_hash64(r->data, r
 
 // ---- parts ----------------------------------------------------------------------------------------------------------------
 static int put_part(ch_record_reader *r, size_t end, float weight, ch_error *e) {
-    if (r->n_part && r->part[r->n_part - 1].end >= end)
+    if (end <= (r->n_part ? r->part[r->n_part - 1].end : 0))
         return 0; // empty
     if (r->n_part == r->cap_part) {
         size_t cap = r->cap_part ? 2 * r->cap_part : 64;
