@@ -18,4 +18,13 @@
 #define CH_FORCE_INLINE static inline
 #endif
 
+// A function of plain loops, built for several instruction sets; the loader picks one. For code that compilers vectorise
+// well; kernels proper live in kern/. Sanitizers do not get on with the loader's choice.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define CH_TIERS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CH_TIERS
+#endif
+
 #endif

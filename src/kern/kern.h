@@ -106,6 +106,19 @@ typedef struct ch_attn_args {
     float *scratch; // attn_scratch(n_tok, n_q, d_k, d_v) floats
 } ch_attn_args;
 
+// Product of float matrices, for training: C (+)= A B, C: [m][n]. The order of an element's sum depends on k alone. A is read by
+// strides, so that it may lie transposed.
+typedef struct ch_gemm_args {
+    size_t m, n, k;
+    const float *a; // A[i][p] = a[i * ra + p * ca]
+    size_t ra, ca;
+    const float *b; // [k] rows of n, stride ld_b
+    size_t ld_b;
+    float *c;       // [m] rows of n, stride ld_c; overlaps neither a nor b
+    size_t ld_c;
+    bool add;       // add to C instead of setting it
+} ch_gemm_args;
+
 typedef struct ch_kern {
     const char *name; // highest tier in use: "ref", "avx2", "avx512"
 
@@ -147,6 +160,10 @@ typedef struct ch_kern {
     void (*ssm2)(const ch_ssm2_args *a);
     void (*attn)(const ch_attn_args *a);
     size_t (*attn_scratch)(size_t n_tok, size_t n_q, size_t d_k, size_t d_v); // floats
+
+    // ---- float matrices
+    void (*gemm)(const ch_gemm_args *a);
+    void (*transpose)(const float *x, size_t n_row, size_t n_col, size_t ld_x, float *y, size_t ld_y); // y[j][i] = x[i][j]
 } ch_kern;
 
 // Fills *k with the best tier that the processor has and max_tier allows ("ref", "avx2", "avx512"; NULL: best).

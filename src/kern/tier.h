@@ -7,11 +7,12 @@
 
 enum { CH_TIER_REF, CH_TIER_AVX2, CH_TIER_AVX512 };
 
-// ref: four files, all entries.
+// ref: five files, all entries.
 void ch_kern_set_mat_ref(ch_kern *k);
 void ch_kern_set_rows_ref(ch_kern *k);
 void ch_kern_set_mixers_ref(ch_kern *k);
 void ch_kern_set_scan_ref(ch_kern *k);
+void ch_kern_set_gemm_ref(ch_kern *k);
 
 // x86: entries up to `tier`, as far as the processor has what they need.
 void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier);

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #define ch_kern_set_mat_avx512 ch_kern_set_mat_emulated
+#define ch_kern_set_gemm_avx512 ch_kern_set_gemm_emulated
 #define ch_kern_matmul_float_avx512 ch_kern_matmul_float_emulated
 #define ch_kern_panel_simple_avx512 ch_kern_panel_simple_emulated
 #define ch_kern_panel_k_avx512 ch_kern_panel_k_emulated

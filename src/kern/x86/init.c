@@ -8,7 +8,9 @@ void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
     ch_kern_set_rows_avx2(k);
     ch_kern_set_mixers_avx2(k);
     ch_kern_set_scan_avx2(k);
+    ch_kern_set_gemm_avx2(k);
     if (tier < CH_TIER_AVX512 || !cpu->avx512 || !cpu->avx512_vnni) return;
     k->name = "avx512";
     ch_kern_set_mat_avx512(k);
+    ch_kern_set_gemm_avx512(k);
 }

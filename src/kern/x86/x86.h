@@ -11,8 +11,11 @@ void ch_kern_set_mixers_avx2(ch_kern *k);
 void ch_kern_set_attn_avx2(ch_kern *k);   // called by set_mixers
 void ch_kern_set_delta_avx2(ch_kern *k);  // called by set_mixers
 void ch_kern_set_scan_avx2(ch_kern *k);
+void ch_kern_set_gemm_avx2(ch_kern *k);
 void ch_kern_set_mat_avx512(ch_kern *k);  // needs VNNI
+void ch_kern_set_gemm_avx512(ch_kern *k);
 void ch_kern_set_mat_emulated(ch_kern *k); // tests/checkkern: the same out of AVX2 instructions
+void ch_kern_set_gemm_emulated(ch_kern *k);
 
 // A matmul entry's arguments.
 typedef struct ch_mat_call {
