@@ -37,6 +37,12 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf1
 # No fuzz target runs a kernel, and clang needs minutes to instrument one.
 ISA_CFLAGS = $(if $(filter fuzz,$(config)),$(filter-out -fsanitize=%,$(CFLAGS)),$(CFLAGS))
 
+# Training: plain loops that the compiler turns into vectors, for several instruction sets (CH_TIERS), with the roundings that
+# vectors bring.
+TRAIN_BLOCKS := $(patsubst %,src/train/%.o,attention delta feed gdn head row rows ssd)
+TRAIN_CFLAGS := -O3 -fno-trapping-math -fno-signed-zeros -fassociative-math -ffp-contract=fast
+$(addprefix $(B)/,$(TRAIN_BLOCKS)) $(B)/real64/%.o: CFLAGS += $(if $(filter fuzz asan tsan debug cover,$(config)),,$(TRAIN_CFLAGS))
+
 SRC := $(shell find src -name '*.c' | LC_ALL=C sort)
 LIB_SRC := $(filter-out src/cmd/%,$(SRC))
 CMD_SRC := $(filter src/cmd/%,$(SRC))
@@ -93,6 +99,17 @@ $(EMULATED): $(B)/emulated/%.o: %.c
 	$(Q)$(CC) $(CFLAGS) $(ISA_avx2) -include tests/checkkern/emulated_avx512.h -c $< -o $@
 $(filter $(B)/tests/checkkern/%,$(UNIT_BIN)): $(B)/tests/checkkern/%: tests/checkkern/%.c $(CHECKKERN) \
     $(wildcard tests/checkkern/*.h) $(EMULATED) $(B)/libchimere.a
+	@mkdir -p $(@D)
+	$(call say,cc)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -Itests $(filter %.c %.o %.a,$^) $(LDFLAGS) -lcmocka $(LIBS) -o $@
+
+# Gradients: the blocks and the cases once more with double numbers, to hold the library's against.
+REAL64 := $(addprefix $(B)/real64/,$(TRAIN_BLOCKS) tests/grad/cases.o)
+$(REAL64): $(B)/real64/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,cc)
+	$(Q)$(CC) $(CFLAGS) -Itests -DCH_TRAIN_DOUBLE -c $< -o $@
+$(filter $(B)/tests/grad/%,$(UNIT_BIN)): $(B)/tests/grad/%: tests/grad/%.c tests/grad/cases.c $(wildcard tests/grad/*.h) $(REAL64) $(B)/libchimere.a
 	@mkdir -p $(@D)
 	$(call say,cc)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -Itests $(filter %.c %.o %.a,$^) $(LDFLAGS) -lcmocka $(LIBS) -o $@
@@ -188,4 +205,4 @@ help:
 	@echo 'make compile_commands.json | clean'
 	@echo 'config=release|debug|asan|tsan|fuzz|cover'
 
--include $(EMULATED:.o=.d) $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/fuzz/*.d)
+-include $(EMULATED:.o=.d) $(REAL64:.o=.d) $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/fuzz/*.d)

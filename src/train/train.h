@@ -29,4 +29,24 @@ typedef struct ch_train_bpe_info {
 // Writes a GGUF file that holds the vocabulary alone. info: NULL allowed.
 int ch_train_bpe(const char *out, const ch_train_bpe_params *p, ch_train_bpe_info *info, ch_error *e);
 
+// ---- models -------------------------------------------------------------------------------------------------------------
+// Shape of a model to be trained; 0 where a family has no such part.
+typedef struct ch_train_shape {
+    char arch[32];          // as in files: general.architecture
+    int32_t n_vocab, n_ctx; // n_ctx: context length that the file states
+    int32_t n_layer, n_embd;
+    bool tied;              // the embedding is the output matrix too
+    double eps;
+    int32_t n_head, n_head_kv, d_head, n_rot, attn_interval;
+    double rope_base;
+    int32_t ssm_heads_k, ssm_heads_v; // delta net: key and value heads; state space: groups and heads
+    int32_t ssm_d_state, ssm_d_head, ssm_conv; // d_head: state space only
+    int32_t n_ff, n_expert, n_expert_used, n_ff_exp, n_ff_shexp;
+    double expert_scale;
+    int32_t n_mtp;          // blocks that predict the token after next: 0 or 1
+    char pattern[128];      // one letter per layer, where a family mixes kinds freely: M state space, * attention, E experts, - dense
+} ch_train_shape;
+
+typedef struct ch_train_model ch_train_model;
+
 #endif

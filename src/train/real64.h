@@ -1,0 +1,49 @@
+// train, private: names of the blocks built with double numbers (tests/grad), beside those of the library.
+#ifndef CH_TRAIN_REAL64_H
+#define CH_TRAIN_REAL64_H
+
+#define ch_train_take ch_train64_take
+#define ch_train_take_int ch_train64_take_int
+#define ch_train_gemm ch_train64_gemm
+#define ch_train_transpose ch_train64_transpose
+#define ch_train_linear ch_train64_linear
+#define ch_train_linear_back ch_train64_linear_back
+#define ch_train_dot ch_train64_dot
+#define ch_train_add ch_train64_add
+#define ch_train_axpy ch_train64_axpy
+#define ch_train_rmsnorm ch_train64_rmsnorm
+#define ch_train_rmsnorm_back ch_train64_rmsnorm_back
+#define ch_train_glu ch_train64_glu
+#define ch_train_glu_back ch_train64_glu_back
+#define ch_train_silu_gate ch_train64_silu_gate
+#define ch_train_silu_gate_back ch_train64_silu_gate_back
+#define ch_train_l2norm ch_train64_l2norm
+#define ch_train_l2norm_back ch_train64_l2norm_back
+#define ch_train_conv_silu ch_train64_conv_silu
+#define ch_train_conv_silu_back ch_train64_conv_silu_back
+#define ch_train_attn_forward ch_train64_attn_forward
+#define ch_train_attn_backward ch_train64_attn_backward
+#define ch_train_gdn_forward ch_train64_gdn_forward
+#define ch_train_gdn_backward ch_train64_gdn_backward
+#define ch_train_delta ch_train64_delta
+#define ch_train_delta_back ch_train64_delta_back
+#define ch_train_ssd_forward ch_train64_ssd_forward
+#define ch_train_ssd_backward ch_train64_ssd_backward
+#define ch_train_ffn_forward ch_train64_ffn_forward
+#define ch_train_ffn_backward ch_train64_ffn_backward
+#define ch_train_moe_forward ch_train64_moe_forward
+#define ch_train_moe_backward ch_train64_moe_backward
+#define ch_train_embed ch_train64_embed
+#define ch_train_embed_back ch_train64_embed_back
+#define ch_train_head ch_train64_head
+#define ch_train_logits ch_train64_logits
+#define ch_train_row ch_train64_row
+#define ch_train_row_bytes ch_train64_row_bytes
+#define ch_train_rope_table ch_train64_rope_table
+#define ch_train_transpose_all ch_train64_transpose_all
+#define ch_train_set_chunk ch_train64_set_chunk
+#define ch_train_decay_row ch_train64_decay_row
+#define ch_train_weigh ch_train64_weigh
+#define ch_train_scale ch_train64_scale
+
+#endif
