@@ -3,6 +3,11 @@
 // run: the caller writes the job, then bumps `round`; workers wait for `round` to change, do the job and count `pending`
 // down; the caller waits for zero. A sleeper announces itself before it asks the kernel to wait, and a waker looks for
 // sleepers after it changed the word, both sequentially consistent, so no wake-up is lost.
+//
+// How long to spin: alone on the machine, the others arrive within microseconds, and sleeping costs more than waiting. When
+// threads outnumber processors, the one waited for is often not running, and a spinning thread may well hold the processor it
+// needs. So the pool watches its own waits: of those that are not over at once, when many outlast the long spin, it spins
+// briefly for some time, then looks again.
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -14,7 +19,15 @@
 
 #include "base/base.h"
 
-#define SPIN_NS 30000u // longer than the gap between two jobs of a decode step, shorter than a time slice
+enum {
+    BRIEF_SPIN_NS = 3000,       // a wait that ends within it says nothing
+    SPIN_NS = 30000,            // longer than the gap between two jobs of a decode step, shorter than a time slice
+    PROBE = 16,                 // longer waits to judge by
+    PROBE_MISSES = 4,           // so many of them past SPIN_NS: crowded
+    CROWDED_MIN_NS = 1000000,   // for how long to spin briefly then: at first, and after
+    CROWDED_MAX_NS = 16000000,  // several such findings in a row
+    PAUSES = 16                 // between two looks at the clock
+};
 #define CACHE_LINE 64
 
 typedef struct wait_word {
@@ -33,6 +46,10 @@ struct ch_pool {
     wait_word pending; // workers still at the job
     wait_word gate;    // bumped when a barrier opens
     CH_ALIGNED(CACHE_LINE) _Atomic uint32_t arrived; // at the barrier
+    // How crowded the machine is. Relaxed: a lost update delays a finding.
+    CH_ALIGNED(CACHE_LINE) _Atomic uint32_t probes;
+    _Atomic uint32_t misses, crowded_ns;
+    _Atomic uint64_t crowded_until;
     int n_workers, n_threads;
     bool quit; // published by round
     ch_pool_fn fn;
@@ -52,19 +69,40 @@ static void wake(wait_word *w) {
     if (atomic_load(&w->sleepers) > 0) syscall(SYS_futex, &w->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-// Waits while *w is `old` and returns what it has become.
-static uint32_t wait_while(wait_word *w, uint32_t old) {
+// One wait of a running job that lasted past the brief spin.
+static void note_wait(ch_pool *p, bool missed, uint64_t now) {
+    const memory_order relaxed = memory_order_relaxed;
+    if (missed) atomic_fetch_add_explicit(&p->misses, 1, relaxed);
+    if (atomic_fetch_add_explicit(&p->probes, 1, relaxed) + 1 < PROBE) return;
+    uint32_t ns = 0, before = atomic_load_explicit(&p->crowded_ns, relaxed);
+    if (atomic_load_explicit(&p->misses, relaxed) >= PROBE_MISSES)
+        ns = !before ? CROWDED_MIN_NS : before < CROWDED_MAX_NS ? 2 * before : before;
+    atomic_store_explicit(&p->misses, 0, relaxed);
+    atomic_store_explicit(&p->probes, 0, relaxed);
+    atomic_store_explicit(&p->crowded_ns, ns, relaxed);
+    atomic_store_explicit(&p->crowded_until, now + ns, relaxed);
+}
+
+// Waits while *w is `old` and returns what it has become. in_job: for workers of a running job, not for the next job.
+static uint32_t wait_while(ch_pool *p, wait_word *w, uint32_t old, bool in_job) {
     uint32_t now;
-    uint64_t start = 0;
+    uint64_t start = 0, waited = 0;
+    bool crowded = false;
     for (unsigned i = 0;; i++) {
         now = atomic_load_explicit(&w->value, memory_order_acquire);
-        if (now != old) return now;
+        if (now != old) break;
         cpu_pause();
-        if (i % 64 != 63) continue;
+        if (i % PAUSES != PAUSES - 1) continue;
         uint64_t t = ch_clock_ns();
-        if (!start) start = t;
-        else if (t - start > SPIN_NS) break;
+        if (!start) {
+            start = t;
+            crowded = t < atomic_load_explicit(&p->crowded_until, memory_order_relaxed);
+        }
+        waited = t - start;
+        if (waited > (crowded ? BRIEF_SPIN_NS : SPIN_NS)) break;
     }
+    if (in_job && !crowded && waited > BRIEF_SPIN_NS) note_wait(p, now == old, start + waited);
+    if (now != old) return now;
     atomic_fetch_add(&w->sleepers, 1);
     while ((now = atomic_load(&w->value)) == old)
         syscall(SYS_futex, &w->value, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
@@ -77,7 +115,7 @@ static void *worker_main(void *arg) {
     ch_pool *p = me->pool;
     uint32_t seen = 0;
     for (;;) {
-        seen = wait_while(&p->round, seen);
+        seen = wait_while(p, &p->round, seen, false);
         if (p->quit) return NULL;
         p->fn(p->arg, me->index, p->n_workers);
         if (atomic_fetch_sub(&p->pending.value, 1) == 1) wake(&p->pending);
@@ -133,7 +171,7 @@ void ch_pool_run(ch_pool *p, ch_pool_fn fn, void *arg) {
     atomic_fetch_add(&p->round.value, 1);
     wake(&p->round);
     fn(arg, 0, p->n_workers);
-    for (uint32_t left = atomic_load(&p->pending.value); left > 0;) left = wait_while(&p->pending, left);
+    for (uint32_t left = atomic_load(&p->pending.value); left > 0;) left = wait_while(p, &p->pending, left, true);
 }
 
 void ch_pool_barrier(ch_pool *p) {
@@ -144,7 +182,7 @@ void ch_pool_barrier(ch_pool *p) {
         atomic_fetch_add(&p->gate.value, 1);
         wake(&p->gate);
     } else {
-        wait_while(&p->gate, gate);
+        wait_while(p, &p->gate, gate, true);
     }
 }
 

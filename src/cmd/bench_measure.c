@@ -27,12 +27,24 @@ static double seconds(uint64_t t0, uint64_t t1) {
     return (double)(t1 > t0 ? t1 - t0 : 1) * 1e-9;
 }
 
+// Index of the largest score, the first of equals. Eight lanes find the value, so that choosing among a quarter of a million
+// tokens for every slot does not show beside the step.
 static int32_t best_token(const float *logits, int32_t n) {
-    int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return best;
+    float lane[8], best;
+    int32_t i = 0;
+    for (int k = 0; k < 8; k++)
+        lane[k] = logits[0];
+    for (; i + 8 <= n; i += 8)
+        for (int k = 0; k < 8; k++)
+            lane[k] = logits[i + k] > lane[k] ? logits[i + k] : lane[k];
+    best = lane[0];
+    for (int k = 1; k < 8; k++)
+        best = lane[k] > best ? lane[k] : best;
+    for (; i < n; i++)
+        best = logits[i] > best ? logits[i] : best;
+    for (i = 0; i < n - 1 && logits[i] != best;)
+        i++;
+    return i;
 }
 
 static void free_field(field *f) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -390,6 +391,36 @@ static void test_pool(void **state) {
     assert_true(n >= 1 && n <= 256);
 }
 
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// Workers without a job, and workers at a barrier whose last one is late, burn no processor: of 3 x 0.4 s that they wait, the
+// spins take well under a millisecond.
+static void sleep_then_meet(void *arg, int worker, int n_workers) {
+    (void)n_workers;
+    if (worker == 0) usleep(400000);
+    ch_pool_barrier(arg);
+}
+
+static void test_pool_idle(void **state) {
+    (void)state;
+    ch_pool *p;
+    pool_case c = {0};
+    assert_int_equal(ch_pool_create(&p, 4, NULL), 0);
+    ch_pool_run(p, count_call, &c);
+    double t0 = cpu_seconds();
+    usleep(400000);
+    double idle = cpu_seconds() - t0;
+    ch_pool_run(p, sleep_then_meet, p);
+    double late = cpu_seconds() - t0 - idle;
+    assert_true(idle < 0.1);
+    assert_true(late < 0.1);
+    ch_pool_free(&p);
+}
+
 static void test_pool_split(void **state) {
     (void)state;
     size_t sizes[] = {0, 1, 15, 16, 17, 100, 1000, 1023};
@@ -429,7 +460,7 @@ int main(void) {
         cmocka_unit_test(test_alloc),     cmocka_unit_test(test_arena), cmocka_unit_test(test_buf),
         cmocka_unit_test(test_rng),       cmocka_unit_test(test_half),  cmocka_unit_test(test_utf8),
         cmocka_unit_test_setup_teardown(test_files, make_folder, remove_folder),
-        cmocka_unit_test(test_pool),      cmocka_unit_test(test_pool_split), cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_pool),      cmocka_unit_test(test_pool_idle), cmocka_unit_test(test_pool_split), cmocka_unit_test(test_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
