@@ -18,3 +18,4 @@ CH_COMMAND(trace, "sums of intermediate tensors, for finding a divergence")
 // make
 CH_COMMAND(synth, "write a model with random weights and true shapes")
 CH_COMMAND(tokenizer_train, "train a tokenizer: byte-level BPE merges from text")
+CH_COMMAND(train, "train a model")

@@ -111,3 +111,12 @@ CH_OPTION(BPE_TAG, "tag", 0, TEXT, INPUT, 0, 0, NULL, "TOKEN", "a token that is 
 CH_OPTION(BPE_EOS, "eos", 0, TEXT, INPUT, 0, 0, NULL, "TOKEN", "the token that ends an answer; without it the last control token")
 CH_OPTION(BPE_PAD, "pad", 0, TEXT, INPUT, 0, 0, NULL, "TOKEN", "the token that ends a text; without it the first control token")
 CH_OPTION(BPE_TEMPLATE, "template", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "chat template (Jinja): renders chats, and is stored too")
+
+// train
+CH_OPTION(TRAIN_OUT, "run", 0, TEXT, INPUT, 0, 0, NULL, "DIR", "folder of the run, instead of the configuration's")
+CH_OPTION(TRAIN_STEPS, "steps", 0, INT, INPUT, 1, 1000000000, NULL, "N", "stop after step N, instead of the configuration's last")
+CH_OPTION(TRAIN_RESTART, "restart", 0, BOOL, INPUT, 0, 0, NULL, NULL, "begin anew where a checkpoint is")
+CH_OPTION(TRAIN_EXPORT, "export", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "write the checkpoint's model as GGUF and end")
+CH_OPTION(TRAIN_TYPE, "type", 0, TEXT, INPUT, 0, 0, "f16", "TYPE", "type of its matrices: f32, f16, bf16, q8_0")
+CH_OPTION(TRAIN_AVERAGE, "average", 0, BOOL, INPUT, 0, 0, NULL, NULL, "with --export: the running average of the weights")
+CH_OPTION(TRAIN_KEYS, "keys", 0, BOOL, INPUT, 0, 0, NULL, NULL, "list what a configuration may hold")

@@ -32,13 +32,11 @@ CH_FORCE_INLINE real real_sqrt(real x) { return sqrt(x); }
 typedef float real;
 typedef ch_gemm_args ch_train_mul;
 
-// 2^(x log2 e): a polynomial on [-1/2, 1/2] and an exponent put together, in a form that compilers turn into vectors. Within
-// 2^-22 (1 + |x| / 8) of the value; 0 is never reached, so that quotients stay finite.
+// 2^(x log2 e): a polynomial on [-1/2, 1/2] and an exponent put together, without branches, so that compilers turn it into
+// vectors. Within 2^-22 (1 + |x| / 8) of the value; neither 0 nor infinite for numbers, so that quotients stay finite.
 CH_FORCE_INLINE real real_exp(real x) {
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
     const real t = x * 1.44269504f;
-    const int32_t n = (int32_t)(t + (t < 0 ? -0.5f : 0.5f));
+    const int32_t n = (int32_t)(t + __builtin_copysignf(0.5f, t));
     const real f = t - (real)n;
     real p = 1.52527e-5f;
     p = p * f + 1.540353e-4f;
@@ -48,7 +46,7 @@ CH_FORCE_INLINE real real_exp(real x) {
     p = p * f + 0.24022651f;
     p = p * f + 0.69314718f;
     p = p * f + 1.0f;
-    const int32_t bits = (n + 127) << 23;
+    const int32_t low = n < -126 ? -126 : n, bits = ((low > 126 ? 126 : low) + 127) << 23;
     real scale;
     memcpy(&scale, &bits, sizeof scale);
     return p * scale;

@@ -46,4 +46,8 @@
 #define ch_train_weigh ch_train64_weigh
 #define ch_train_scale ch_train64_scale
 
+#define ch_train_adam ch_train64_adam
+#define ch_train_average ch_train64_average
+#define ch_train_sum_squares ch_train64_sum_squares
+
 #endif

@@ -3,7 +3,7 @@
 
 // ---- stack ------------------------------------------------------------------------------------------------------------------
 static void *take(ch_train_ctx *c, size_t bytes) {
-    uint8_t *p = c->base + c->used;
+    void *p = (void *)((c->dry ? 4096 : (uintptr_t)c->base) + c->used);
     c->used += (bytes + 63) & ~(size_t)63;
     if (c->used > c->peak) c->peak = c->used;
     return p;
@@ -111,7 +111,10 @@ void ch_train_rmsnorm_back(const ch_train_ctx *c, const ch_train_norm *b, const 
 
 CH_TIERS void ch_train_glu(const real *restrict gate, const real *restrict up, size_t n, real *restrict y) {
     if (!up)
-        for (size_t i = 0; i < n; i++) y[i] = gate[i] > 0 ? gate[i] * gate[i] : 0;
+        for (size_t i = 0; i < n; i++) {
+            const real x = gate[i] > 0 ? gate[i] : 0;
+            y[i] = x * x;
+        }
     else
         for (size_t i = 0; i < n; i++) y[i] = gate[i] * real_sigmoid(gate[i]) * up[i];
 }
@@ -119,7 +122,7 @@ CH_TIERS void ch_train_glu(const real *restrict gate, const real *restrict up, s
 CH_TIERS void ch_train_glu_back(const real *restrict gate, const real *restrict up, const real *restrict dy, size_t n,
                                 real *restrict dgate, real *restrict dup) {
     if (!up)
-        for (size_t i = 0; i < n; i++) dgate[i] = gate[i] > 0 ? 2 * gate[i] * dy[i] : 0;
+        for (size_t i = 0; i < n; i++) dgate[i] = 2 * dy[i] * (gate[i] > 0 ? gate[i] : 0);
     else
         for (size_t i = 0; i < n; i++) {
             const real s = real_sigmoid(gate[i]), d = dy[i];

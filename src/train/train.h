@@ -49,4 +49,35 @@ typedef struct ch_train_shape {
 
 typedef struct ch_train_model ch_train_model;
 
+// ---- runs ---------------------------------------------------------------------------------------------------------------
+// A run is a configuration (a JSON file, docs/TRAINING.md) and a folder: checkpoint, log.jsonl, loss.svg, model.gguf at the
+// end. Where the folder holds a checkpoint, the run goes on from it, and ends with the same bits as if it had never stopped.
+typedef struct ch_train_options {
+    const char *config;
+    const char *out;   // folder, instead of the configuration's; NULL: that one
+    int n_threads;     // 0: as the configuration says
+    int64_t n_steps;   // stop there, instead of the configuration's; 0: that one. The schedule stays as it is
+    bool restart;      // a checkpoint that is there is not used (and overwritten)
+} ch_train_options;
+
+typedef struct ch_train_report {
+    uint64_t step, n_steps; // steps done
+    uint64_t n_tokens;      // places of rows seen so far, padding included
+    double loss, mtp_loss;  // nats per weighted token of this step; mtp_loss NAN: no such block
+    double balance;         // 1 when all experts of all layers get equal shares; 0: no experts
+    double rate, norm;      // learning rate, length of the gradient before clipping
+    double eval_loss, eval_mtp_loss; // of this step; NAN: not evaluated
+    double seconds, tokens_per_s, seconds_left; // of this process; speed over the last steps
+    bool saved;             // a checkpoint was written
+} ch_train_report;
+// After every step, from the calling thread. False: write a checkpoint and stop (CH_ECANCELLED).
+typedef bool (*ch_train_report_fn)(void *user, const ch_train_report *r);
+// progress: of reading the data; NULL allowed. A loss or gradient that is no number stops the run: e names step and block.
+int ch_train_run(const ch_train_options *o, ch_progress_fn progress, ch_train_report_fn report, void *user, ch_error *e);
+// Writes the model of the run's checkpoint, matrices as `type` (f32, f16, bf16, q8_0). average: the running average of the
+// weights instead of the last ones, where the run keeps one. The run may be going on meanwhile.
+int ch_train_export(const ch_train_options *o, const char *path, ch_type type, bool average, ch_error *e);
+// Keys of the configuration, with defaults, for people.
+bool ch_train_config_help(ch_buf *out);
+
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/model.h"
+#include "train/trainer.h"
 
 #ifdef CH_TRAIN_DOUBLE
 #define grad_run grad_run64
@@ -164,7 +164,70 @@ double grad_run(int id, const double *w, const double *x, double *gw, double *gx
     return loss;
 }
 
-#ifndef CH_TRAIN_DOUBLE
+#ifdef CH_TRAIN_DOUBLE
+typedef struct curve {
+    const ch_trainer *t;
+    real *w, *wt, *m, *v, *g, *rope;
+    ch_train_ctx c;
+} curve;
+
+// One step as trainer.c does it, on one thread and without its files.
+static double curve_step(curve *k, uint64_t step) {
+    const ch_train_config *cfg = k->t->cfg;
+    const ch_train_model *m = &k->t->model;
+    ch_train_batch b;
+    ch_error e;
+    if (k->t->feed.next(k->t->feed.user, &b, &e)) abort();
+    int32_t start[1024];
+    float weight[1024];
+    double sum = 0, loss = 0;
+    for (int pass = 0; pass < 2; pass++) { // the sum of the weights first
+        const double scale = 1 / sum;
+        for (size_t r = 0; r < b.n_row; r++) {
+            const int32_t *doc = b.doc + r * (b.n_ctx + 2);
+            for (size_t i = 0; i < b.n_ctx; i++) {
+                start[i] = i && doc[i] == doc[i - 1] ? start[i - 1] : (int32_t)i;
+                weight[i] = doc[i] == doc[i + 1] ? b.weight[r * b.n_ctx + i] : 0;
+                if (!pass) sum += (double)weight[i];
+            }
+            if (!pass) continue;
+            ch_train_row_result res;
+            k->c.start = start, k->c.balance = cfg->balance / (double)b.n_row, k->c.used = 0;
+            ch_train_row(&k->c, m, &(ch_train_row_args){.token = b.token + r * (b.n_ctx + 2), .weight = weight, .scale = scale, .mtp_weight = cfg->mtp_weight}, &res);
+            loss += res.loss * scale;
+        }
+        if (!pass) {
+            memset(k->g, 0, m->n_param * sizeof *k->g);
+            ch_train_transpose_all(&k->c, m, k->w, k->wt, 0, m->n_mat);
+        }
+    }
+    const double norm = sqrt(ch_train_sum_squares(k->g, m->n_param));
+    ch_train_adam(&(ch_train_adam_args){.rate = ch_train_rate(cfg, step), .beta1 = cfg->beta1, .beta2 = cfg->beta2, .eps = cfg->adam_eps,
+                                        .decay = cfg->weight_decay, .scale = cfg->clip > 0 && norm > cfg->clip ? cfg->clip / norm : 1, .step = step + 1},
+                  m->n_param, k->t->decay, k->g, k->w, k->m, k->v);
+    return loss;
+}
+
+void grad_curve64(const ch_trainer *t, int n, double *loss) {
+    const size_t size = t->model.n_param, half = (size_t)t->model.shape.n_rot / 2, n_ctx = (size_t)t->cfg->n_ctx;
+    curve k = {.t = t, .w = ch_alloc_array(5 * size, sizeof(real)), .rope = ch_alloc_array(n_ctx * half * 2, sizeof(real))};
+    k.wt = k.w + size, k.m = k.wt + size, k.v = k.m + size, k.g = k.v + size;
+    for (size_t i = 0; i < size; i++) k.w[i] = t->w[i], k.m[i] = t->moment[i], k.v[i] = t->square[i];
+    ch_train_rope_table(&t->model.shape, n_ctx, k.rope);
+    k.c = (ch_train_ctx){.w = k.w, .wt = k.wt, .grad = k.g, .rope = k.rope, .n_tok = n_ctx, .dry = true};
+    static const int32_t none[2];
+    ch_train_row_result r;
+    ch_train_row(&k.c, &t->model, &(ch_train_row_args){.token = none, .mtp_weight = 1}, &r);
+    uint8_t *stack = ch_alloc_aligned(k.c.peak, 64);
+    if (!stack) abort();
+    k.c.dry = false, k.c.base = stack;
+    ch_train_data_state at;
+    t->feed.get_state(t->feed.user, &at);
+    for (int i = 0; i < n; i++) loss[i] = curve_step(&k, t->step + (uint64_t)i);
+    if (t->feed.set_state(t->feed.user, &at, NULL)) abort();
+    ch_free(stack), ch_free(k.w), ch_free(k.rope);
+}
+#else
 int grad_n_cases(void) { return sizeof cases / sizeof *cases; }
 
 void grad_get(int id, grad_sizes *g) {

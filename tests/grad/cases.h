@@ -16,4 +16,9 @@ void grad_start(int id, double *w, double *x); // random values to start from
 double grad_run(int id, const double *w, const double *x, double *gw, double *gx);
 double grad_run64(int id, const double *w, const double *x, double *gw, double *gx);
 
+// Losses of the next n steps of a trainer, computed in double from its present state, which it leaves alone; batches are taken
+// from its feed, which is set back.
+struct ch_trainer;
+void grad_curve64(const struct ch_trainer *t, int n, double *loss);
+
 #endif

@@ -1,0 +1,273 @@
+// A run from its configuration: data, trainer, log, plot, checkpoints, the exported model.
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "train/trainer.h"
+
+enum { SPEED_STEPS = 16 };
+
+typedef struct history {
+    double *x, *y;
+    size_t n, cap;
+} history;
+
+typedef struct run {
+    ch_train_config cfg;
+    const char *out;
+    ch_gguf *tokenizer;
+    ch_vocab *vocab;
+    ch_buf tpl;     // chat template
+    bool own_tpl;   // from a file of its own
+    ch_train_data *data, *eval;
+    ch_trainer *t;
+    int log;        // file descriptor, appended to
+    history loss, mtp, eval_loss;
+    uint64_t time[SPEED_STEPS]; // ends of the last steps
+    ch_error *e;
+} run;
+
+// ---- data -------------------------------------------------------------------------------------------------------------------------
+static int next_batch(void *user, ch_train_batch *b, ch_error *e) { return ch_train_data_next(user, b, e); }
+static void get_state(void *user, ch_train_data_state *s) { ch_train_data_get_state(user, s); }
+static int set_state(void *user, const ch_train_data_state *s, ch_error *e) { return ch_train_data_set_state(user, s, e); }
+static ch_train_feed feed_of(ch_train_data *d) { return (ch_train_feed){d, next_batch, get_state, set_state}; }
+
+static int open_tokenizer(run *r) {
+    int rc = ch_gguf_open(&r->tokenizer, r->cfg.tokenizer, r->e);
+    if (rc == 0) rc = ch_vocab_open(&r->vocab, r->tokenizer, r->e);
+    if (rc) return rc;
+    r->tpl.limit = 1u << 24;
+    if (r->cfg.chat_template) {
+        r->own_tpl = true;
+        return ch_read_file(&r->tpl, r->cfg.chat_template, r->e);
+    }
+    ch_gguf_str s;
+    rc = ch_gguf_get_str(r->tokenizer, "tokenizer.chat_template", &s, r->e);
+    if (rc < 0) return rc;
+    return rc && !ch_buf_append(&r->tpl, s.p, s.n) ? ch_error_set(r->e, CH_ENOMEM, "no memory") : 0;
+}
+
+static int open_data(run *r, const ch_train_source *source, size_t n, const char *cache, ch_progress_fn progress, void *user, ch_train_data **d) {
+    const ch_train_data_params p = {.source = source, .n_source = n, .vocab = r->vocab, .template_text = r->tpl.len ? r->tpl.data : NULL,
+                                    .n_template = r->tpl.len, .weights = r->cfg.weights, .n_row = (size_t)r->cfg.n_row,
+                                    .n_ctx = (size_t)r->cfg.n_ctx, .n_ranks = 1, .seed = (uint64_t)r->cfg.seed, .cache = cache,
+                                    .progress = progress, .progress_user = user};
+    return ch_train_data_open(d, &p, r->e);
+}
+
+// ---- files ------------------------------------------------------------------------------------------------------------------------
+static int path_in(const run *r, const char *name, char *path, size_t size) {
+    const int n = snprintf(path, size, "%s/%s", r->out, name);
+    return n > 0 && (size_t)n < size ? 0 : ch_error_set(r->e, CH_ELIMIT, "%.100s: path too long", r->out);
+}
+
+static bool keep_point(history *h, double x, double y) {
+    if (h->n == h->cap) {
+        const size_t cap = h->cap ? 2 * h->cap : 1024;
+        double *px = ch_realloc(h->x, cap * sizeof *px);
+        if (px) h->x = px;
+        double *py = px ? ch_realloc(h->y, cap * sizeof *py) : NULL;
+        if (!py) return false;
+        h->y = py, h->cap = cap;
+    }
+    h->x[h->n] = x, h->y[h->n++] = y;
+    return true;
+}
+
+// What the log holds up to a step: the curves go on; later lines, of a run that was cut short, are dropped.
+static int read_log(run *r, const char *path, uint64_t step) {
+    ch_buf b = {0};
+    struct stat st;
+    if (stat(path, &st) != 0) return 0;
+    int rc = ch_read_file(&b, path, r->e);
+    size_t keep = 0;
+    for (size_t at = 0; rc == 0 && at < b.len;) {
+        const char *end = memchr(b.data + at, '\n', b.len - at);
+        if (!end) break;
+        const size_t next = (size_t)(end - b.data) + 1;
+        json_t *v = json_loadb(b.data + at, next - at, 0, NULL);
+        const double s = json_number_value(json_object_get(v, "step"));
+        const bool ours = v && s <= (double)step;
+        if (ours) {
+            const char *const name[] = {"loss", "mtp_loss", "eval_loss"};
+            history *const to[] = {&r->loss, &r->mtp, &r->eval_loss};
+            for (int i = 0; i < 3; i++) {
+                const json_t *y = json_object_get(v, name[i]);
+                if (json_is_number(y) && !keep_point(to[i], s, json_number_value(y))) rc = ch_error_set(r->e, CH_ENOMEM, "no memory");
+            }
+            keep = next;
+        }
+        json_decref(v);
+        at = next;
+        if (!ours) break;
+    }
+    ch_buf_free(&b);
+    if (rc == 0 && truncate(path, (off_t)keep) != 0) rc = ch_error_set(r->e, CH_EIO, "%s: cannot shorten: %s", path, strerror(errno));
+    return rc;
+}
+
+static int write_log(run *r, const ch_train_report *p) {
+    ch_buf b = {0};
+    ch_buf_printf(&b, "{\"step\":%llu,\"tokens\":%llu,\"loss\":%.6f", (unsigned long long)p->step, (unsigned long long)p->n_tokens, p->loss);
+    if (isfinite(p->mtp_loss)) ch_buf_printf(&b, ",\"mtp_loss\":%.6f", p->mtp_loss);
+    if (p->balance > 0) ch_buf_printf(&b, ",\"balance\":%.4f", p->balance);
+    ch_buf_printf(&b, ",\"rate\":%.4g,\"norm\":%.4g,\"tokens_per_s\":%.0f", p->rate, p->norm, p->tokens_per_s);
+    if (isfinite(p->eval_loss)) ch_buf_printf(&b, ",\"eval_loss\":%.6f", p->eval_loss);
+    if (isfinite(p->eval_mtp_loss)) ch_buf_printf(&b, ",\"eval_mtp_loss\":%.6f", p->eval_mtp_loss);
+    ch_buf_puts(&b, "}\n");
+    int rc = b.failed ? ch_error_set(r->e, CH_ENOMEM, "no memory") : 0;
+    if (rc == 0 && write(r->log, b.data, b.len) != (ssize_t)b.len)
+        rc = ch_error_set(r->e, CH_EIO, "%s/log.jsonl: cannot write: %s", r->out, strerror(errno));
+    ch_buf_free(&b);
+    return rc;
+}
+
+static int save(run *r) {
+    char path[4200];
+    int rc = path_in(r, "checkpoint", path, sizeof path);
+    if (rc == 0) rc = ch_trainer_save(r->t, path, r->e);
+    if (rc == 0) rc = path_in(r, "loss.svg", path, sizeof path);
+    const ch_train_curve c[3] = {{"loss", r->loss.x, r->loss.y, r->loss.n}, {"evaluation", r->eval_loss.x, r->eval_loss.y, r->eval_loss.n},
+                                 {"token after next", r->mtp.x, r->mtp.y, r->mtp.n}};
+    return rc ? rc : ch_train_plot(path, r->cfg.name ? r->cfg.name : r->cfg.model.arch, c, 3, r->e);
+}
+
+static int export_model(run *r, const char *path, ch_type type, bool average) {
+    return ch_trainer_export(r->t, path, type, average, r->tokenizer, r->own_tpl ? r->tpl.data : NULL, r->tpl.len, r->e);
+}
+
+// ---- steps ------------------------------------------------------------------------------------------------------------------------
+static int evaluate(run *r, ch_train_report *p) {
+    const ch_train_feed feed = feed_of(r->eval);
+    ch_train_data_state first;
+    ch_train_data_get_state(r->eval, &first);
+    first.epoch = first.index = 0;
+    int rc = ch_train_data_set_state(r->eval, &first, r->e);
+    return rc ? rc : ch_trainer_eval(r->t, &feed, r->cfg.eval_batches, &p->eval_loss, &p->eval_mtp_loss, r->e);
+}
+
+static void set_speed(run *r, ch_train_report *p, uint64_t done, uint64_t begin) {
+    const uint64_t now = ch_clock_ns(), n = done < SPEED_STEPS ? done : SPEED_STEPS;
+    const uint64_t from = done <= SPEED_STEPS ? begin : r->time[done % SPEED_STEPS]; // end of the step before the last n
+    r->time[done % SPEED_STEPS] = now;
+    const double s = (double)(now - from) * 1e-9;
+    p->seconds = (double)(now - begin) * 1e-9;
+    p->tokens_per_s = s > 0 ? (double)n * r->cfg.n_row * r->cfg.n_ctx / s : 0;
+    p->seconds_left = (double)(p->n_steps - p->step) * s / (double)n;
+}
+
+static int one_step(run *r, uint64_t n_steps, uint64_t done, uint64_t begin, ch_train_report *p) {
+    ch_train_step s;
+    int rc = ch_trainer_step(r->t, &s, r->e);
+    if (rc) return rc;
+    const uint64_t step = r->t->step;
+    *p = (ch_train_report){.step = step, .n_steps = n_steps, .n_tokens = r->t->n_tokens, .loss = s.loss, .mtp_loss = s.mtp_loss,
+                           .balance = s.balance, .rate = s.rate, .norm = s.norm, .eval_loss = NAN, .eval_mtp_loss = NAN};
+    if (r->eval && r->cfg.eval_every && (step % (uint64_t)r->cfg.eval_every == 0 || step == n_steps)) rc = evaluate(r, p);
+    if (rc) return rc;
+    set_speed(r, p, done, begin);
+    if (!keep_point(&r->loss, (double)step, p->loss) || (isfinite(p->mtp_loss) && !keep_point(&r->mtp, (double)step, p->mtp_loss)) ||
+        (isfinite(p->eval_loss) && !keep_point(&r->eval_loss, (double)step, p->eval_loss)))
+        return ch_error_set(r->e, CH_ENOMEM, "no memory");
+    return write_log(r, p);
+}
+
+static int loop(run *r, uint64_t n_steps, ch_train_report_fn report, void *user) {
+    const uint64_t begin = ch_clock_ns();
+    for (uint64_t done = 1; r->t->step < n_steps; done++) {
+        ch_train_report p;
+        int rc = one_step(r, n_steps, done, begin, &p);
+        if (rc) return rc;
+        p.saved = p.step == n_steps || (r->cfg.save_every && p.step % (uint64_t)r->cfg.save_every == 0);
+        if (p.saved && (rc = save(r))) return rc;
+        if (report && !report(user, &p)) {
+            if (!p.saved && (rc = save(r))) return rc;
+            return ch_error_set(r->e, CH_ECANCELLED, "stopped after step %llu of %llu; the same command goes on from there",
+                                (unsigned long long)p.step, (unsigned long long)n_steps);
+        }
+    }
+    return 0;
+}
+
+// ---- whole ------------------------------------------------------------------------------------------------------------------------
+static int open_run(run *r, const ch_train_options *o, bool with_data, ch_progress_fn progress, void *user) {
+    int rc = ch_train_config_read(&r->cfg, o->config, r->e);
+    if (rc) return rc;
+    r->out = o->out ? o->out : r->cfg.out;
+    int n_threads = o->n_threads ? o->n_threads : r->cfg.n_threads;
+    if (!n_threads) n_threads = ch_cpu_default_threads();
+    rc = open_tokenizer(r);
+    ch_train_feed feed;
+    if (rc == 0 && with_data) {
+        rc = open_data(r, r->cfg.source, r->cfg.n_source, r->cfg.cache, progress, user, &r->data);
+        if (rc == 0 && r->cfg.eval_every) rc = open_data(r, r->cfg.eval_source, r->cfg.n_eval_source, NULL, progress, user, &r->eval);
+        feed = feed_of(r->data);
+    }
+    return rc ? rc : ch_trainer_open(&r->t, &r->cfg, ch_vocab_n(r->vocab), with_data ? &feed : NULL, n_threads, r->e);
+}
+
+static void close_run(run *r) {
+    if (r->log >= 0) close(r->log);
+    ch_trainer_close(&r->t);
+    ch_train_data_close(&r->data);
+    ch_train_data_close(&r->eval);
+    ch_vocab_free(&r->vocab);
+    ch_gguf_close(&r->tokenizer);
+    ch_buf_free(&r->tpl);
+    history *const h[] = {&r->loss, &r->mtp, &r->eval_loss};
+    for (int i = 0; i < 3; i++) ch_free(h[i]->x), ch_free(h[i]->y);
+    ch_train_config_free(&r->cfg);
+}
+
+static int make_folder(const run *r) {
+    if (mkdir(r->out, 0777) == 0 || errno == EEXIST) return 0;
+    return ch_error_set(r->e, CH_EIO, "%s: cannot make the folder: %s", r->out, strerror(errno));
+}
+
+static int begin_files(run *r, bool restart) {
+    char path[4200];
+    struct stat st;
+    int rc = make_folder(r);
+    if (rc == 0) rc = path_in(r, "checkpoint", path, sizeof path);
+    if (rc == 0 && !restart && stat(path, &st) == 0) rc = ch_trainer_load(r->t, path, r->e);
+    if (rc == 0) rc = path_in(r, "log.jsonl", path, sizeof path);
+    if (rc == 0) rc = read_log(r, path, r->t->step);
+    if (rc) return rc;
+    r->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return r->log >= 0 ? 0 : ch_error_set(r->e, CH_EIO, "%s: cannot open: %s", path, strerror(errno));
+}
+
+int ch_train_run(const ch_train_options *o, ch_progress_fn progress, ch_train_report_fn report, void *user, ch_error *e) {
+    run r = {.log = -1, .e = e};
+    int rc = open_run(&r, o, true, progress, user);
+    const ch_type_info *type = NULL;
+    if (rc == 0 && strcmp(r.cfg.export_type, "none") != 0 && (!(type = ch_quant_type_by_name(r.cfg.export_type)) || !type->encode))
+        rc = ch_error_set(e, CH_ERANGE, "run.export \"%.40s\": expected f32, f16, bf16, q8_0 or none", r.cfg.export_type);
+    if (rc == 0) rc = begin_files(&r, o->restart);
+    if (rc == 0) rc = loop(&r, o->n_steps ? (uint64_t)o->n_steps : (uint64_t)r.cfg.n_steps, report, user);
+    char path[4200];
+    if (rc == 0 && type) {
+        rc = path_in(&r, "model.gguf", path, sizeof path);
+        if (rc == 0) rc = export_model(&r, path, type->id, r.cfg.average > 0);
+    }
+    close_run(&r);
+    return rc;
+}
+
+int ch_train_export(const ch_train_options *o, const char *path, ch_type type, bool average, ch_error *e) {
+    run r = {.log = -1, .e = e};
+    char from[4200];
+    const ch_type_info *info = ch_quant_type((uint32_t)type);
+    if (!info || !info->encode) return ch_error_set(e, CH_EUNSUPPORTED, "type: cannot be written");
+    int rc = open_run(&r, o, false, NULL, NULL);
+    if (rc == 0) rc = path_in(&r, "checkpoint", from, sizeof from);
+    if (rc == 0) rc = ch_trainer_load(r.t, from, e);
+    if (rc == 0) rc = export_model(&r, path, type, average);
+    close_run(&r);
+    return rc;
+}

@@ -1,0 +1,287 @@
+// Training steps: rows of the batch over the workers, each with a gradient of its own; then the sum, its length, AdamW.
+//
+// A worker takes rows worker, worker + n_worker, ...; the gradients are added up in the order of the workers. So a step gives the
+// same bits every time with the same number of threads.
+#include "train/trainer.h"
+
+#include <stdio.h>
+
+enum { BLOCK = 4096 }; // values per stretch; a multiple of CH_TRAIN_GRAIN
+
+void ch_train_init_weights(const ch_train_model *m, uint64_t seed, float *w) {
+    for (size_t i = 0; i < m->n_tensor; i++) {
+        const ch_train_tensor *t = &m->tensor[i];
+        ch_rng r;
+        ch_rng_seed(&r, ch_hash64(t->name, strlen(t->name), seed));
+        for (size_t j = 0; j < t->n; j++) {
+            float v = 0;
+            switch (t->init) {
+            case CH_TRAIN_NORMAL: v = t->std * ch_rng_normal(&r); break;
+            case CH_TRAIN_ONES: v = 1; break;
+            case CH_TRAIN_ZEROS: break;
+            case CH_TRAIN_CONV: v = (float)((2 * ch_rng_f64(&r) - 1) / sqrt((double)t->ne[0])); break;
+            case CH_TRAIN_DECAY: v = (float)log(0.5 + 5.5 * ch_rng_f64(&r)); break;
+            case CH_TRAIN_DT_BIAS: v = (float)log(expm1(0.005 * exp(ch_rng_f64(&r) * log(20.0)))); break; // step 0.005 to 0.1
+            }
+            w[t->off + j] = v;
+        }
+    }
+}
+
+static void set_decay(ch_trainer *t) {
+    for (size_t i = 0; i < t->model.n_tensor; i++) {
+        const ch_train_tensor *x = &t->model.tensor[i];
+        if (x->decay) memset(t->decay + x->off / CH_TRAIN_GRAIN, 1, (x->off + x->n - 1) / CH_TRAIN_GRAIN - x->off / CH_TRAIN_GRAIN + 1);
+    }
+}
+
+// ---- opening ----------------------------------------------------------------------------------------------------------------------
+static void set_ctx(const ch_trainer *t, ch_train_worker *w, bool dry) {
+    w->ctx = (ch_train_ctx){.kern = &t->kern, .w = t->w, .wt = t->wt, .grad = w->grad, .rope = t->rope, .n_tok = (size_t)t->cfg->n_ctx,
+                            .dry = dry, .base = dry ? NULL : w->stack};
+}
+
+static ch_train_row_args row_args(const ch_trainer *t) {
+    return (ch_train_row_args){.mtp_weight = t->cfg->mtp_weight, .recompute = t->cfg->recompute};
+}
+
+// Stack of a worker, sized by a dry run.
+static int open_worker(const ch_trainer *t, ch_train_worker *w, ch_error *e) {
+    w->grad = ch_alloc_aligned(t->model.n_param * sizeof *w->grad, 64);
+    if (!w->grad) return ch_error_set(e, CH_ENOMEM, "no memory for a gradient of %zu values", t->model.n_param);
+    set_ctx(t, w, true);
+    static const int32_t no_token[2];
+    ch_train_row_args a = row_args(t);
+    ch_train_row_result r;
+    a.token = no_token;
+    ch_train_row(&w->ctx, &t->model, &a, &r);
+    w->n_stack = w->ctx.peak;
+    w->stack = ch_alloc_aligned(w->n_stack, 64);
+    return w->stack ? 0 : ch_error_set(e, CH_ENOMEM, "no memory for the %zu MiB that a row needs", w->n_stack >> 20);
+}
+
+static int open_arrays(ch_trainer *t, ch_error *e) {
+    const size_t n = t->model.n_param, bytes = n * sizeof *t->w, places = (size_t)t->cfg->n_row * (size_t)t->cfg->n_ctx;
+    const size_t half = (size_t)t->model.shape.n_rot / 2;
+    t->n_block = (n + BLOCK - 1) / BLOCK;
+    t->w = ch_alloc_aligned(bytes, 64), t->wt = ch_alloc_aligned(bytes, 64);
+    t->moment = ch_alloc_aligned(bytes, 64), t->square = ch_alloc_aligned(bytes, 64);
+    t->mean = t->cfg->average > 0 ? ch_alloc_aligned(bytes, 64) : NULL;
+    t->decay = ch_alloc(n / CH_TRAIN_GRAIN + 1);
+    t->block_sum = ch_alloc_array(t->n_block, sizeof *t->block_sum);
+    t->rope = ch_alloc_array((size_t)t->cfg->n_ctx * half * 2, sizeof *t->rope);
+    t->start = ch_alloc_array(places, sizeof *t->start), t->weight = ch_alloc_array(places, sizeof *t->weight);
+    t->result = ch_alloc_array((size_t)t->cfg->n_row, sizeof *t->result), t->aux = ch_alloc_array((size_t)t->cfg->n_row, sizeof *t->aux);
+    t->worker = ch_alloc_array((size_t)t->n_worker, sizeof *t->worker);
+    if (!t->w || !t->wt || !t->moment || !t->square || (t->cfg->average > 0 && !t->mean) || !t->decay || !t->block_sum || !t->rope || !t->start ||
+        !t->weight || !t->result || !t->aux || !t->worker)
+        return ch_error_set(e, CH_ENOMEM, "no memory for %zu parameters", n);
+    ch_train_rope_table(&t->model.shape, (size_t)t->cfg->n_ctx, t->rope);
+    set_decay(t);
+    return 0;
+}
+
+int ch_trainer_open(ch_trainer **out, const ch_train_config *cfg, int32_t n_vocab, const ch_train_feed *feed, int n_threads, ch_error *e) {
+    *out = NULL;
+    ch_trainer *t = ch_alloc(sizeof *t);
+    if (!t) return ch_error_set(e, CH_ENOMEM, "no memory");
+    t->cfg = cfg, t->model.shape = cfg->model, t->model.shape.n_vocab = n_vocab;
+    if (feed) t->feed = *feed;
+    t->n_worker = n_threads < cfg->n_row ? n_threads : cfg->n_row; // more could not be given a row
+    ch_cpu cpu;
+    ch_cpu_detect(&cpu);
+    int rc = ch_kern_init(&t->kern, &cpu, NULL, e);
+    if (rc == 0) rc = ch_train_build(&t->model, e);
+    if (rc == 0) rc = open_arrays(t, e);
+    if (rc == 0) rc = ch_pool_create(&t->pool, t->n_worker, e);
+    for (int i = 0; rc == 0 && feed && i < t->n_worker; i++) rc = open_worker(t, &t->worker[i], e);
+    if (rc) {
+        ch_trainer_close(&t);
+        return rc;
+    }
+    ch_train_init_weights(&t->model, (uint64_t)cfg->seed, t->w);
+    if (t->mean) memcpy(t->mean, t->w, t->model.n_param * sizeof *t->w);
+    *out = t;
+    return 0;
+}
+
+void ch_trainer_close(ch_trainer **out) {
+    ch_trainer *t = *out;
+    if (!t) return;
+    ch_pool_free(&t->pool);
+    for (int i = 0; t->worker && i < t->n_worker; i++) ch_free(t->worker[i].grad), ch_free(t->worker[i].stack);
+    void *const all[] = {t->w, t->wt, t->moment, t->square, t->mean, t->decay, t->block_sum, t->rope, t->start, t->weight, t->result, t->aux,
+                         t->worker, t->model.tensor, t->model.mat, t->model.sub, t};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) ch_free(all[i]);
+    *out = NULL;
+}
+
+size_t ch_trainer_bytes(const ch_trainer *t) {
+    size_t n = t->model.n_param * sizeof(float) * (4 + (t->mean != NULL) + (size_t)t->n_worker);
+    for (int i = 0; i < t->n_worker; i++) n += t->worker[i].n_stack;
+    return n;
+}
+
+// ---- a step -----------------------------------------------------------------------------------------------------------------------
+typedef struct job {
+    ch_trainer *t;
+    const ch_train_batch *b;
+    bool back;
+    double scale;
+    ch_train_adam_args adam;
+    double norm;
+} job;
+
+// Starts of documents, and weights without the targets that lie in another document. Returns the sum of the weights.
+static double prepare(ch_trainer *t, const ch_train_batch *b) {
+    double sum = 0;
+    for (size_t r = 0; r < b->n_row; r++) {
+        const int32_t *doc = b->doc + r * (b->n_ctx + 2);
+        for (size_t i = 0; i < b->n_ctx; i++) {
+            const size_t at = r * b->n_ctx + i;
+            t->start[at] = i && doc[i] == doc[i - 1] ? t->start[at - 1] : (int32_t)i;
+            t->weight[at] = doc[i] == doc[i + 1] ? b->weight[at] : 0;
+            sum += (double)t->weight[at];
+        }
+    }
+    return sum;
+}
+
+static void run_rows(const job *j, int worker, int n_workers) {
+    ch_trainer *t = j->t;
+    ch_train_worker *w = &t->worker[worker];
+    const size_t n_ctx = j->b->n_ctx;
+    set_ctx(t, w, false);
+    if (j->back) memset(w->grad, 0, t->model.n_param * sizeof *w->grad);
+    else w->ctx.grad = NULL;
+    w->ctx.balance = j->back ? t->cfg->balance / (double)j->b->n_row : 1.0 / (double)j->b->n_row;
+    for (size_t r = (size_t)worker; r < j->b->n_row; r += (size_t)n_workers) {
+        ch_train_row_args a = row_args(t);
+        a.token = j->b->token + r * (n_ctx + 2), a.weight = t->weight + r * n_ctx, a.scale = j->scale;
+        w->ctx.start = t->start + r * n_ctx, w->ctx.aux = 0;
+        ch_train_row(&w->ctx, &t->model, &a, &t->result[r]);
+        t->aux[r] = w->ctx.aux;
+        CH_ASSERT(w->ctx.peak <= w->n_stack);
+    }
+}
+
+static void block_range(const ch_trainer *t, size_t i, size_t *at, size_t *n) {
+    *at = i * BLOCK;
+    *n = t->model.n_param - *at < BLOCK ? t->model.n_param - *at : BLOCK;
+}
+
+// Sum of the workers' gradients into the first one's, and squares.
+static void add_gradients(const job *j, int worker, int n_workers) {
+    ch_trainer *t = j->t;
+    size_t begin, end, at, n;
+    ch_pool_split(t->n_block, 1, worker, n_workers, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        block_range(t, i, &at, &n);
+        for (int k = 1; k < t->n_worker; k++) ch_train_add(t->worker[k].grad + at, n, t->worker[0].grad + at);
+        t->block_sum[i] = ch_train_sum_squares(t->worker[0].grad + at, n);
+    }
+}
+
+static void update(const job *j, int worker, int n_workers) {
+    ch_trainer *t = j->t;
+    size_t begin, end, at, n;
+    ch_pool_split(t->n_block, 1, worker, n_workers, &begin, &end);
+    const double keep = fmin(t->cfg->average, (double)(1 + j->adam.step) / (double)(10 + j->adam.step)); // forgets the first weights soon
+    for (size_t i = begin; i < end; i++) {
+        block_range(t, i, &at, &n);
+        ch_train_adam(&j->adam, n, t->decay + at / CH_TRAIN_GRAIN, t->worker[0].grad + at, t->w + at, t->moment + at, t->square + at);
+        if (t->mean) ch_train_average((float)keep, n, t->w + at, t->mean + at);
+    }
+}
+
+static void rows_worker(void *arg, int worker, int n_workers) {
+    job *j = arg;
+    ch_trainer *t = j->t;
+    size_t begin, end;
+    ch_pool_split(t->model.n_mat, 1, worker, n_workers, &begin, &end);
+    set_ctx(t, &t->worker[worker], false);
+    ch_train_transpose_all(&t->worker[worker].ctx, &t->model, t->w, t->wt, begin, end);
+    ch_pool_barrier(t->pool);
+    run_rows(j, worker, n_workers);
+    if (!j->back) return;
+    ch_pool_barrier(t->pool);
+    add_gradients(j, worker, n_workers);
+}
+
+static void update_worker(void *arg, int worker, int n_workers) { update(arg, worker, n_workers); }
+
+static int name_bad_block(const ch_trainer *t, int sub, ch_error *e) {
+    if (sub >= (int)t->model.n_sub || sub < 0) return ch_error_set(e, CH_ESTATE, "step %llu: the loss is no number", (unsigned long long)t->step + 1);
+    const ch_train_sub *b = &t->model.sub[sub];
+    return ch_error_set(e, CH_ESTATE, "step %llu: layer %u, %s: a value that is no number", (unsigned long long)t->step + 1, b->layer,
+                        ch_train_kind_name(b->kind));
+}
+
+static int name_bad_gradient(const ch_trainer *t, ch_error *e) {
+    for (size_t i = t->model.n_tensor; i-- > 0;) { // backward begins with the last
+        const ch_train_tensor *x = &t->model.tensor[i];
+        for (size_t k = 0; k < x->n; k++)
+            if (!isfinite(t->worker[0].grad[x->off + k]))
+                return ch_error_set(e, CH_ESTATE, "step %llu: the gradient of %s holds a value that is no number", (unsigned long long)t->step + 1, x->name);
+    }
+    return ch_error_set(e, CH_ESTATE, "step %llu: the gradient is too long for a number", (unsigned long long)t->step + 1);
+}
+
+typedef struct totals {
+    double loss, weight, mtp_loss, mtp_weight, aux;
+} totals;
+
+static int run_batch(ch_trainer *t, const ch_train_batch *b, bool back, totals *sum, ch_error *e) {
+    if (b->n_row != (size_t)t->cfg->n_row || b->n_ctx != (size_t)t->cfg->n_ctx) return ch_error_set(e, CH_EINTERNAL, "a batch of another shape");
+    const double weight = prepare(t, b);
+    job j = {.t = t, .b = b, .back = back, .scale = weight > 0 ? 1 / weight : 0};
+    ch_pool_run(t->pool, rows_worker, &j);
+    sum->weight += weight;
+    for (size_t r = 0; r < b->n_row; r++) {
+        if (t->result[r].bad_sub >= 0) return name_bad_block(t, t->result[r].bad_sub, e);
+        sum->loss += t->result[r].loss, sum->mtp_loss += t->result[r].mtp_loss, sum->mtp_weight += t->result[r].mtp_total;
+        sum->aux += t->aux[r];
+    }
+    return 0;
+}
+
+static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+static size_t n_moe(const ch_train_model *m) {
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_sub; i++) n += m->sub[i].kind == CH_TRAIN_MOE;
+    return n;
+}
+
+int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e) {
+    ch_train_batch b;
+    totals sum = {0};
+    int rc = t->feed.next(t->feed.user, &b, e);
+    if (rc || (rc = run_batch(t, &b, true, &sum, e))) return rc;
+    double squares = 0;
+    for (size_t i = 0; i < t->n_block; i++) squares += t->block_sum[i];
+    const double norm = sqrt(squares), clip = t->cfg->clip;
+    if (!isfinite(norm)) return name_bad_gradient(t, e);
+    const double rate = ch_train_rate(t->cfg, t->step);
+    job j = {.t = t, .adam = {.rate = rate, .beta1 = t->cfg->beta1, .beta2 = t->cfg->beta2, .eps = t->cfg->adam_eps,
+                              .decay = t->cfg->weight_decay, .scale = clip > 0 && norm > clip ? clip / norm : 1, .step = t->step + 1}};
+    ch_pool_run(t->pool, update_worker, &j);
+    t->step++;
+    t->n_tokens += b.n_row * b.n_ctx;
+    const double experts = (double)n_moe(&t->model) * t->cfg->balance;
+    *s = (ch_train_step){ratio(sum.loss, sum.weight), t->model.mtp.on ? ratio(sum.mtp_loss, sum.mtp_weight) : NAN, ratio(sum.aux, experts), rate, norm};
+    return 0;
+}
+
+int ch_trainer_eval(ch_trainer *t, const ch_train_feed *feed, int n, double *loss, double *mtp_loss, ch_error *e) {
+    totals sum = {0};
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < n; i++) {
+        ch_train_batch b;
+        rc = feed->next(feed->user, &b, e);
+        if (rc == 0) rc = run_batch(t, &b, false, &sum, e);
+    }
+    *loss = ratio(sum.loss, sum.weight);
+    *mtp_loss = t->model.mtp.on ? ratio(sum.mtp_loss, sum.mtp_weight) : NAN;
+    return rc;
+}

@@ -1,0 +1,74 @@
+// train, private: a model in training: parameters, moments, workers. One thread calls it; it runs on a pool of its own.
+#ifndef CH_TRAIN_TRAINER_H
+#define CH_TRAIN_TRAINER_H
+
+#include "train/adam.h"
+#include "train/config.h"
+#include "train/model.h"
+
+// Where batches come from: the data reader, or a test.
+typedef struct ch_train_feed {
+    void *user;
+    int (*next)(void *user, ch_train_batch *b, ch_error *e);
+    void (*get_state)(void *user, ch_train_data_state *s);
+    int (*set_state)(void *user, const ch_train_data_state *s, ch_error *e);
+} ch_train_feed;
+
+typedef struct ch_train_worker {
+    float *grad; // [n_param]
+    uint8_t *stack;
+    size_t n_stack; // bytes
+    ch_train_ctx ctx;
+} ch_train_worker;
+
+typedef struct ch_trainer {
+    const ch_train_config *cfg;
+    ch_train_model model;
+    ch_train_feed feed;
+    ch_kern kern;
+    ch_pool *pool;
+    float *w, *wt, *moment, *square, *mean; // [n_param]; mean: running average, NULL: none is kept
+    uint8_t *decay;                         // [n_param / CH_TRAIN_GRAIN]
+    float *rope;
+    ch_train_worker *worker; // [n_worker]
+    int n_worker;
+    size_t n_block;          // stretches of the parameter vector
+    double *block_sum;       // [n_block] squares of the gradient
+    uint64_t step, n_tokens; // done
+    // of a batch
+    int32_t *start;  // [n_row][n_ctx]
+    float *weight;   // [n_row][n_ctx]
+    ch_train_row_result *result; // [n_row]
+    double *aux;                 // [n_row]
+} ch_trainer;
+
+typedef struct ch_train_step {
+    double loss, mtp_loss, balance, rate, norm;
+} ch_train_step;
+
+// n_vocab: of the tokenizer. The feed may be empty for export. cfg must outlive the trainer.
+int ch_trainer_open(ch_trainer **t, const ch_train_config *cfg, int32_t n_vocab, const ch_train_feed *feed, int n_threads, ch_error *e);
+void ch_trainer_close(ch_trainer **t);
+int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e); // one batch
+// Losses of n batches of another feed, forward only.
+int ch_trainer_eval(ch_trainer *t, const ch_train_feed *feed, int n, double *loss, double *mtp_loss, ch_error *e);
+size_t ch_trainer_bytes(const ch_trainer *t); // memory held
+
+int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e);
+int ch_trainer_load(ch_trainer *t, const char *path, ch_error *e); // feed set too, when there is one
+// tokenizer: file whose tokenizer.* keys are copied; tpl: chat template instead of its own (NULL: that one).
+int ch_trainer_export(const ch_trainer *t, const char *path, ch_type type, bool average, const ch_gguf *tokenizer, const char *tpl,
+                      size_t n_tpl, ch_error *e);
+
+// First weights of a model: every tensor from a stream of its own, so that a change elsewhere leaves it.
+void ch_train_init_weights(const ch_train_model *m, uint64_t seed, float *w);
+
+// Points (x, y) of curves as an SVG drawing with a logarithmic y axis.
+typedef struct ch_train_curve {
+    const char *name;
+    const double *x, *y; // [n]
+    size_t n;
+} ch_train_curve;
+int ch_train_plot(const char *path, const char *title, const ch_train_curve *curve, size_t n_curve, ch_error *e);
+
+#endif
