@@ -4,7 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+
 #include "base/base.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
 
 bool ch_add_size(size_t a, size_t b, size_t *out) {
     if (a > SIZE_MAX - b) return false;
@@ -49,8 +53,13 @@ void *ch_alloc_array(size_t n, size_t size) {
 void *ch_alloc_aligned(size_t size, size_t align) {
     if (!alloc_allowed()) return NULL;
     if (align < sizeof(void *)) align = sizeof(void *);
+    // Weights, states and caches are streamed: with pages of 2 MiB the processor walks fewer page tables. Asked for before the
+    // first touch; where the system says no, nothing is lost.
+    const bool huge = size >= HUGE_PAGE;
+    if (huge && align < HUGE_PAGE) align = HUGE_PAGE;
     void *p = NULL;
     if (posix_memalign(&p, align, size ? size : 1) != 0) return NULL;
+    if (huge) (void)madvise(p, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
     memset(p, 0, size);
     return p;
 }

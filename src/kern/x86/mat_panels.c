@@ -4,9 +4,8 @@
 
 // Activations of one pass over the panels: they should stay in the second-level cache.
 enum { ACT_CACHE = 192 * 1024 };
-// With up to FETCH_TOKENS tokens the product waits for memory, and the processor's own prefetching falls short: three runs
-// per panel, each with its own pace. So lines are asked for about FETCH_BYTES ahead: whole panels, where they are small.
-enum { FETCH_TOKENS = 8, FETCH_BYTES = 8 * 1024 };
+// Calls of so few tokens wait for memory.
+enum { FETCH_TOKENS = 8 };
 
 size_t ch_kern_panels_bytes(const ch_type_info *t, size_t n_in, size_t n_out) {
     const ch_panel_spec *s = ch_kern_panel_spec(t, n_in);
@@ -34,14 +33,15 @@ void ch_kern_matmul_panels(const ch_mat_call *c, const ch_panel_spec *s, ch_pane
     const ch_mat *m = c->m;
     const ch_panel_size z = ch_panel_sizes(s, m->n_in);
     const size_t row = m->n_in / m->type->n_block * m->type->n_bytes, bytes = ch_panel_bytes(s, m->n_in);
+    const size_t per_panel = (m->n_in / CH_PANEL_BLOCK + CH_FETCH_PANELS - 1) / CH_FETCH_PANELS;
     size_t step = c->n_tok;
-    const size_t ahead = bytes >= 2 * FETCH_BYTES ? 2 * FETCH_BYTES : (FETCH_BYTES + bytes - 1) / bytes * bytes;
     const bool fetch = m->packed && c->n_tok <= FETCH_TOKENS;
     if (m->packed && c->ld_act * c->n_tok > ACT_CACHE) step = (ACT_CACHE / c->ld_act & ~(size_t)7) + 8;
     for (size_t t = 0; t < c->n_tok; t += step)
         for (size_t r = c->r0; r < c->r1; r += CH_PANEL_ROWS) {
             const size_t n_row = c->r1 - r < CH_PANEL_ROWS ? c->r1 - r : CH_PANEL_ROWS;
             const uint8_t *panel = c->work;
+            const size_t nth = r / CH_PANEL_ROWS % CH_FETCH_PANELS;
             if (m->packed)
                 panel = m->packed + r / CH_PANEL_ROWS * bytes;
             else
@@ -52,9 +52,10 @@ void ch_kern_matmul_panels(const ch_mat_call *c, const ch_panel_spec *s, ch_pane
                                         .n_blk = m->n_in / CH_PANEL_BLOCK,
                                         .sub_block = z.sub_block,
                                         .d_block = z.d_block,
-                                        .codes_ahead = fetch ? ahead : 0,
-                                        .scales_ahead = ahead > bytes ? ahead : bytes,
                                         .d_shift = s->d_shift,
+                                        .fetch = fetch ? panel + (CH_FETCH_PANELS - nth) * bytes : NULL,
+                                        .fetch_stride = bytes,
+                                        .fetch_block = nth * per_panel,
                                         .zero = s->zero,
                                         .factor = s->factor,
                                         .min_factor = s->min_factor,

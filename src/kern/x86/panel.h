@@ -70,19 +70,25 @@ typedef struct ch_panel_view {
     const uint8_t *codes, *subs, *ds;
     size_t n_blk;
     size_t sub_block, d_block;        // as in ch_panel_size
-    size_t codes_ahead, scales_ahead; // bytes to fetch ahead when few tokens make memory the limit; 0: none
+    const uint8_t *fetch; // where to fetch ahead from, or NULL; see ch_panel_fetch_ahead
+    size_t fetch_stride, fetch_block;
     unsigned d_shift;
     float zero, factor, min_factor;
     const uint8_t *table;
 } ch_panel_view;
 
-// Asks for what the same place of a later panel holds: the codes of block b, and a line each of its scales.
+// With few tokens the product waits for memory, and the processor's own prefetching falls short. So while the panels of one
+// group are multiplied, the next group is asked for, a block of each of its panels in turn: reading CH_FETCH_PANELS places at once
+// keeps more of the memory busy than reading one.
+enum { CH_FETCH_PANELS = 4 };
 static inline void ch_panel_fetch_ahead(const ch_panel_view *p, size_t b, int planes) {
-    const uint8_t *c = p->codes + b * 64 * (size_t)planes + p->codes_ahead;
+    const uint8_t *panel = p->fetch + b % CH_FETCH_PANELS * p->fetch_stride;
+    const size_t at = p->fetch_block + b / CH_FETCH_PANELS;
+    const uint8_t *c = panel + at * 64 * (size_t)planes;
 #pragma GCC unroll 8
-    for (int i = 0; i < planes; i++) __builtin_prefetch(c + 64 * i);
-    __builtin_prefetch(p->ds + (b >> p->d_shift) * p->d_block + p->scales_ahead);
-    if (p->sub_block) __builtin_prefetch(p->subs + b * p->sub_block + p->scales_ahead);
+    for (int i = 0; i < planes; i++) __builtin_prefetch(c + 64 * i, 0, 2);
+    __builtin_prefetch(panel + (p->ds - p->codes) + (at >> p->d_shift) * p->d_block, 0, 2);
+    if (p->sub_block) __builtin_prefetch(panel + (p->subs - p->codes) + at * p->sub_block, 0, 2);
 }
 
 // Rows of activations and of results: n_tok of each. y: 16 results per token, or n_row < 16 of them.

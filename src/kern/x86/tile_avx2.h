@@ -211,7 +211,7 @@ CH_FORCE_INLINE void tile(const family f, const ch_panel_view *p, const ch_panel
     const __m256i table =
         f.table ? _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p->table)) : _mm256_setzero_si256();
     const __m256 neg_zero = _mm256_set1_ps(-p->zero);
-    const bool fetch = t0 == 0 && p->codes_ahead;
+    const bool fetch = t0 == 0 && p->fetch;
 #pragma GCC unroll 4
     for (int t = 0; t < n_tok; t++) {
         act[t] = r->act + (t0 + (size_t)t) * r->ld_act;

@@ -104,7 +104,7 @@ CH_FORCE_INLINE void tile(const family f, bool wide, const ch_panel_view *p, con
     const __m512i table =
         f.table ? _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p->table)) : _mm512_setzero_si512();
     const __m512 neg_zero = _mm512_set1_ps(-p->zero);
-    const bool fetch = t0 == 0 && p->codes_ahead;
+    const bool fetch = t0 == 0 && p->fetch;
 #pragma GCC unroll 8
     for (int t = 0; t < n_tok; t++) acc[t] = _mm512_setzero_ps();
     for (size_t b = 0; b < p->n_blk; b++) {
