@@ -82,7 +82,8 @@ typedef struct chimere_engine_params {
     int32_t n_queue;        // requests that may wait for a slot, 1..4096; 0: 64
     int32_t n_marks;        // restart points kept for prefix reuse, all slots together; 0: 4 per slot
     const char *tier;       // "ref", "avx2", "avx512"; NULL: the best this processor has
-    const char *kv_type_k, *kv_type_v; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: f32
+    const char *kv_type_k, *kv_type_v; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0", "tq4", "tq3"; NULL: f32
+    bool no_kv_hadamard;    // store quantised keys and values as they are, not rotated (less exact)
     bool no_repack;         // leave weights in the mapped file (less memory, slower)
     const char *panel_cache; // folder that keeps packed weights, so that the next start maps them; NULL: none
     uint64_t panel_cache_bytes; // most bytes of its files (those used longest ago are removed); 0: no limit

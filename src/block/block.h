@@ -37,7 +37,8 @@ typedef struct ch_recurrent {
 // Where the layers of a model live in a page, in the slab and in a journal row. Grows as layers are placed; a placed block must
 // stay where it is in memory.
 typedef struct ch_layout {
-    const ch_type_info *k_type, *v_type; // of the key/value cache
+    const ch_type_info *k_type, *v_type; // of the key/value cache (ch_quant_cache_type)
+    bool rotate;           // quantised keys and values
     size_t kv_token_bytes; // of all attention layers so far, per position
     size_t slab_bytes;
     size_t journal_row;    // floats
@@ -64,7 +65,8 @@ typedef struct ch_attn {
     ch_weight q, k, v, o;         // q: [n_head * d_head * (gated ? 2 : 1)][n_embd], per head query rows then gate rows
     const float *q_norm, *k_norm; // [d_head] or NULL
     bool head_norms;              // one norm per head instead: [n_head][d_head], [n_head_kv][d_head]
-    const ch_type_info *k_type, *v_type; // of the cache, set when placed
+    const ch_type_info *k_type, *v_type; // of the cache, set when placed, with the blocks of the rotation
+    size_t k_rot, v_rot;
     size_t kv_off;                // bytes per position of the layers before this one
 } ch_attn;
 // Places return the bytes that the layer takes (per position, or of state); 0: heads do not fill blocks of the cache's types.
@@ -149,6 +151,7 @@ typedef struct ch_mla {
     ch_weight o;        // [n_embd][n_head * d_v]
     const float *norm;  // [d_latent]
     const ch_type_info *type; // of the cache: the layout's k_type
+    size_t rot;
     size_t kv_off;
 } ch_mla;
 size_t ch_block_mla_place(ch_mla *b, ch_layout *l);

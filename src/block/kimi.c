@@ -39,8 +39,17 @@ void ch_block_kda(const ch_kda *b, ch_step *st, int layer, const float *h, float
 }
 
 size_t ch_block_mla_place(ch_mla *b, ch_layout *l) {
-    size_t bytes = ch_op_mla_kv_bytes(b->d_latent, b->d_pe, l->k_type);
-    b->kv_off = l->kv_token_bytes, b->type = l->k_type;
+    // The first d_latent values of a row are a value: blocks must end there too.
+    size_t unit = b->d_latent, rest = b->d_pe;
+    while (rest) {
+        size_t r = unit % rest;
+        unit = rest, rest = r;
+    }
+    b->type = ch_quant_cache_fit(l->k_type, unit);
+    if (!b->type) return 0;
+    size_t bytes = ch_op_mla_kv_bytes(b->d_latent, b->d_pe, b->type);
+    b->rot = ch_block_kv_rotation(l, b->type, unit);
+    b->kv_off = l->kv_token_bytes;
     l->kv_token_bytes += bytes;
     return bytes;
 }
@@ -57,7 +66,7 @@ void ch_block_mla(const ch_mla *b, ch_step *st, int layer, const float *h, float
     ch_op_mla(op, &(ch_op_mla_args){
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .d_latent = b->d_latent, .d_pe = b->d_pe,
         .eps = b->eps, .scale = b->scale, .q = absorbed, .kv = kv, .norm = b->norm,
-        .type = b->type, .page_off = b->kv_off * ch_op_page_tokens(op), .y = ctx});
+        .type = b->type, .rot = b->rot, .page_off = b->kv_off * ch_op_page_tokens(op), .y = ctx});
     ch_op_matmul_heads(op, &(ch_op_heads){&b->v_b, ctx, b->n_head * b->d_latent, b->d_latent, o, b->n_head * b->d_v, b->d_v},
                        st->n_row);
     ch_step_trace(st, "attn_core", layer, o, b->n_head * b->d_v);

@@ -18,4 +18,6 @@ static inline void ch_block_place_state(ch_layout *l, const ch_block_place *p, s
     l->recurrent = rec;
 }
 
+size_t ch_block_kv_rotation(const ch_layout *l, const ch_type_info *t, size_t n); // of rows of n values; 0: none
+
 #endif

@@ -18,6 +18,7 @@ bool ch_cmd_fill_engine(chimere_engine_params *p, const ch_cmd_options *o, ch_cm
     p->tier = ch_opt_text(o, CH_OPT_TIER);
     p->kv_type_k = ch_opt_text(o, CH_OPT_KV_TYPE_K);
     p->kv_type_v = ch_opt_text(o, CH_OPT_KV_TYPE_V);
+    p->no_kv_hadamard = !ch_opt_bool(o, CH_OPT_KV_HADAMARD);
     p->no_repack = !ch_opt_bool(o, CH_OPT_REPACK);
     p->panel_cache = ch_opt_text(o, CH_OPT_PANEL_CACHE);
     p->panel_cache_bytes = (uint64_t)ch_opt_int(o, CH_OPT_PANEL_CACHE_SIZE);

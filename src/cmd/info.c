@@ -11,10 +11,10 @@
 #define SHOWN_ELEMENTS 8   // of an array, in text
 #define JSON_ELEMENTS 4096 // of an array, in JSON; longer ones give type and count
 
-static const int options[] = {CH_OPT_MODEL, CH_OPT_JSON};
+static const int options[] = {CH_OPT_MODEL, CH_OPT_JSON, CH_OPT_KV_TYPE_K, CH_OPT_KV_TYPE_V};
 static const ch_cmd_spec spec = {
     .name = "info",
-    .usage = "[FILE] [--json]",
+    .usage = "[FILE] [--json] [--kv-type-k q8_0] [--kv-type-v q8_0]",
     .about = "Shows metadata, layers, tensors and memory of a GGUF file (any part of a split one).\n"
              "Files of architectures that cannot be run are shown too.",
     .examples = "  chimere info model.gguf\n  chimere info model-00001-of-00003.gguf --json\n",
@@ -336,7 +336,7 @@ int ch_cmd_info(int argc, char **argv) {
         r.n_params += count_values(ch_gguf_tensor_at(r.g, i));
         r.tensor_bytes += ch_gguf_tensor_at(r.g, i)->size;
     }
-    ch_model_params p = {.meta_only = true};
+    ch_model_params p = {.meta_only = true, .k_type = ch_opt_text(&o, CH_OPT_KV_TYPE_K), .v_type = ch_opt_text(&o, CH_OPT_KV_TYPE_V)};
     if (ch_model_open(&r.m, path, &p, &r.why) == 0) r.info = ch_model_get_info(r.m);
     if (ch_opt_bool(&o, CH_OPT_JSON)) {
         code = print_json(&r);

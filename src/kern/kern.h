@@ -88,23 +88,40 @@ typedef struct ch_ssm2_args {
     size_t ld_y;
 } ch_ssm2_args;
 
-// Causal softmax attention of n_tok consecutive query positions of one sequence, for the n_q query heads of one KV head.
-// Query row t sees positions 0 .. pos0 + t. Keys and values lie in pages of CH_KV_PAGE positions:
+// Causal softmax attention of n_tok consecutive query positions of one sequence, for n_q query heads that share a key/value
+// head, over one range of positions [begin, end): query row t sees those of them up to pos0 + t. begin is a multiple of
+// CH_KV_PAGE, and so is end unless it lies past the last row's position. Keys and values lie in pages of CH_KV_PAGE positions:
 // key of position p = page[p / CH_KV_PAGE] + k_off + (p % CH_KV_PAGE) * k_ld, a row of k_type; values likewise.
+// The result is a part per query row (below); which ranges there are is ch_attn_range_size's decision alone.
 typedef struct ch_attn_args {
     size_t n_tok, n_q, d_k, d_v;
-    size_t pos0;
+    size_t pos0, begin, end;
     const float *q; // [n_tok] rows of [n_q][d_k], row stride ld_q
     size_t ld_q;
     const uint8_t *const *page;
     size_t k_off, v_off; // bytes from the page's start to this layer's and head's first key / value
     size_t k_ld, v_ld;   // bytes between positions
-    const ch_type_info *k_type, *v_type; // f32, f16, bf16 or a quantised type whose block divides d_k / d_v
+    const ch_type_info *k_type, *v_type; // of ch_quant_cache_type, in the form that fits d_k / d_v
     float scale;
-    float *out; // [n_tok] rows of [n_q][d_v], row stride ld_out
-    size_t ld_out;
-    float *scratch; // attn_scratch(n_tok, n_q, d_k, d_v) floats
+    float *part;    // [n_tok * n_q][ch_attn_part_floats(d_v)], 64-byte aligned
+    float *scratch; // attn_scratch(n_tok, n_q, d_k, d_v) floats, 64-byte aligned
 } ch_attn_args;
+
+// Part of a row: sums of weight * value [d_v], then (at ch_attn_part_max) the largest score, which weights are relative to, and
+// the sum of weights. A row that sees no position of the range: all zero, largest score -FLT_MAX.
+static inline size_t ch_attn_part_max(size_t d_v) { return (d_v + 15) & ~(size_t)15; }
+static inline size_t ch_attn_part_floats(size_t d_v) { return ch_attn_part_max(d_v) + 16; }
+// Ranges of a row that sees n_pos positions: [0, size), [size, 2 * size), ... They depend on n_pos alone and there are at most
+// CH_ATTN_RANGES, so that threads can share a long context and results do not depend on how they do.
+enum { CH_ATTN_RANGES = 64, CH_ATTN_RANGE_MIN = 8 * CH_KV_PAGE };
+static inline size_t ch_attn_range_size(size_t n_pos) {
+    size_t size = CH_ATTN_RANGE_MIN;
+    while (n_pos > size * CH_ATTN_RANGES) size *= 2;
+    return size;
+}
+// Adds the next range's part to the total of those before it: always in order of position, one range at a time.
+void ch_kern_attn_fold(float *total, const float *part, size_t d_v);
+void ch_kern_attn_finish(const float *total, size_t d_v, float *out); // out: [d_v] = sums / sum of weights
 
 // Product of float matrices, for training: C (+)= A B, C: [m][n]. The order of an element's sum depends on k alone. A is read by
 // strides, so that it may lie transposed.
@@ -159,6 +176,9 @@ typedef struct ch_kern {
     void (*ssm1)(const ch_ssm1_args *a);
     void (*ssm2)(const ch_ssm2_args *a);
     void (*attn)(const ch_attn_args *a);
+    // Randomised Walsh-Hadamard transform of every `block` (32..256, a power of two) of x's n values: fixed signs, then H over
+    // the square root of block; back: the inverse. Orthonormal; equal bits in every tier.
+    void (*rotate)(float *x, size_t n, size_t block, bool back);
     size_t (*attn_scratch)(size_t n_tok, size_t n_q, size_t d_k, size_t d_v); // floats
 
     // ---- float matrices

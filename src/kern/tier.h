@@ -7,12 +7,16 @@
 
 enum { CH_TIER_REF, CH_TIER_AVX2, CH_TIER_AVX512 };
 
-// ref: five files, all entries.
+// ref: a file each, all entries.
 void ch_kern_set_mat_ref(ch_kern *k);
 void ch_kern_set_rows_ref(ch_kern *k);
 void ch_kern_set_mixers_ref(ch_kern *k);
 void ch_kern_set_scan_ref(ch_kern *k);
 void ch_kern_set_gemm_ref(ch_kern *k);
+void ch_kern_set_attn_ref(ch_kern *k);
+
+extern const uint32_t ch_kern_rotate_signs[8]; // bit i % 32 of word i / 32: value i of a block changes its sign
+float ch_kern_rotate_scale(size_t block);      // 1 / sqrt(block)
 
 // x86: entries up to `tier`, as far as the processor has what they need.
 void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier);

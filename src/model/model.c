@@ -71,8 +71,8 @@ static void make_plan(ch_model *m) {
     size_t page_tokens = ch_op_page_tokens(m->op);
     m->plan = (ch_seq_plan){.page_tokens = page_tokens, .page_bytes = m->layout.kv_token_bytes * page_tokens,
                             .slab_bytes = m->layout.slab_bytes, .journal_bytes = m->layout.journal_row * sizeof(float)};
-    uint64_t id[6] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes,
-                      m->layout.k_type->id, m->layout.v_type->id};
+    uint64_t id[7] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes,
+                      m->layout.k_type->id, m->layout.v_type->id, m->layout.rotate};
     m->plan.fingerprint = ch_hash64(id, sizeof id, 1);
 }
 
@@ -91,11 +91,9 @@ static int dry_run(ch_model *m, ch_error *e) {
 }
 
 static int pick_kv_type(const ch_type_info **t, const char *name, ch_error *e) {
-    *t = ch_quant_type_by_name(name ? name : "f32");
-    static const ch_type known[] = {CH_TYPE_F32, CH_TYPE_F16, CH_TYPE_BF16, CH_TYPE_Q8_0, CH_TYPE_Q4_0};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (*t && (*t)->id == known[i]) return CH_OK;
-    return ch_error_set(e, CH_ERANGE, "key/value type \"%.32s\", expected f32, f16, bf16, q8_0 or q4_0", name);
+    *t = ch_quant_cache_type(name ? name : "f32");
+    if (*t) return CH_OK;
+    return ch_error_set(e, CH_ERANGE, "key/value type \"%.32s\", expected f32, f16, bf16, q8_0, q4_0, tq4 or tq3", name);
 }
 
 int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch_error *e) {
@@ -115,7 +113,7 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
         rc = ch_error_set(e, CH_ENOMEM, "no memory");
         goto fail;
     }
-    m->want_mtp = p->mtp;
+    m->want_mtp = p->mtp, m->layout.rotate = !p->no_kv_hadamard;
     int n_threads = p->meta_only ? 1 : p->n_threads ? p->n_threads : ch_cpu_default_threads();
     if ((rc = ch_op_create(&m->op, p->tier, n_threads, e))) goto fail;
     m->info.n_batch = n_batch, m->info.n_seq = n_seq, m->info.n_threads = n_threads, m->info.tier = ch_op_tier(m->op);

@@ -21,7 +21,8 @@ typedef struct ch_model_params {
     int n_seq;        // most segments of one step; 0: 8
     bool meta_only;   // read metadata and check tensors, no weights: ch_model_info and the plan work, forward does not
     bool mtp;         // keep the multi-token prediction layer (nextn) of files that have one, for ch_model_draft
-    const char *k_type, *v_type; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: f32
+    const char *k_type, *v_type; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0", "tq4", "tq3"; NULL: f32
+    bool no_kv_hadamard; // store quantised keys and values as they are, not rotated
     bool no_repack;   // leave weights in the mapped file where the tier can read them so
     const char *panel_cache;    // folder that keeps packed weights for the next start; NULL: none
     uint64_t panel_cache_bytes; // most bytes of its files; those used longest ago are removed. 0: no limit

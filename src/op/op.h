@@ -130,7 +130,8 @@ typedef struct ch_op_attn_args {
     const float *q_norm, *k_norm; // [d_head] or NULL
     bool head_norms;              // q_norm: [n_head][d_head], k_norm: [n_head_kv][d_head]: one per head
     const float *rope;            // [n_row][n_rot/2][2] cos, sin; NULL: no rotation
-    const ch_type_info *k_type, *v_type; // of the cache: f32, f16, bf16, q8_0 or q4_0
+    const ch_type_info *k_type, *v_type; // of the cache: from ch_quant_cache_fit for d_head
+    size_t k_rot, v_rot;          // keys and queries, values are rotated in blocks of this before they are stored; 0: not
     size_t page_off;              // bytes from a page's start to this layer's keys; its values follow the keys
     float *y;                     // [n_row][n_head * d_head]
 } ch_op_attn_args;
@@ -244,6 +245,7 @@ typedef struct ch_op_mla_args {
     const float *kv;   // [n_row][d_latent + d_pe]
     const float *norm; // [d_latent]
     const ch_type_info *type; // of the cache
+    size_t rot;        // rows are rotated in blocks of this (dividing d_latent and d_pe) before they are stored; 0: not
     size_t page_off;   // bytes from a page's start to this layer
     float *y;          // [n_row][n_head][d_latent]
 } ch_op_mla_args;

@@ -11,6 +11,8 @@ typedef enum ch_type {
 #define CH_TYPE_ROW(name, NAME, id, block, bytes, decode, encode) CH_TYPE_##NAME = id,
 #include "quant/list.h"
 #undef CH_TYPE_ROW
+    CH_TYPE_TQ4 = 1 << 16, // cache types (below): in no file, found by no id
+    CH_TYPE_TQ3,
 } ch_type;
 
 typedef struct ch_type_info {
@@ -31,6 +33,15 @@ const ch_type_info *ch_quant_type_by_name(const char *name); // any case; NULL: 
 const ch_type_info *ch_quant_type_at(size_t i);              // i-th row of the table, NULL past the end
 // Bytes of a row of n values; false when n is no multiple of the block or the size overflows.
 bool ch_quant_row_bytes(const ch_type_info *t, uint64_t n, size_t *out);
+
+// ---- types of the key/value cache -----------------------------------------------------------------------------------------
+// f32, f16, bf16, q8_0, q4_0, and two that no file holds: tq4 and tq3 (4 and 3 bits a value; docs/FORMATS.md). A block of
+// these is a whole rotated vector, so their rows come in blocks of 32, 64, 128 or 256 values.
+const ch_type_info *ch_quant_cache_type(const char *name); // any case; tq types with blocks of 256; NULL: none of these
+const ch_type_info *ch_quant_cache_fit(const ch_type_info *t, size_t n); // its form for rows of n values; NULL: no whole blocks
+// Values that are rotated together in rows of n: the largest of 256, 128, 64, 32 that divides n; 0: none does.
+size_t ch_quant_rotation(size_t n);
+void ch_quant_turbo_levels(ch_type id, size_t block, float *level); // [16] or [8], ascending, for vectors of length 1
 
 // Value tables, for code that repacks blocks without decoding them. Grid entries are packed codes, first value in the
 // lowest bits: 8 values of 2 bits (iq1, iq2), 4 values of 3 bits (iq3).

@@ -4,6 +4,7 @@
 #define CHECKKERN_EMULATED_AVX512_H
 
 #include <immintrin.h>
+#include <string.h>
 
 #define ch_kern_set_mat_avx512 ch_kern_set_mat_emulated
 #define ch_kern_set_gemm_avx512 ch_kern_set_gemm_emulated
@@ -11,6 +12,7 @@
 #define ch_kern_panel_simple_avx512 ch_kern_panel_simple_emulated
 #define ch_kern_panel_k_avx512 ch_kern_panel_k_emulated
 #define ch_kern_panel_grid_avx512 ch_kern_panel_grid_emulated
+#define ch_kern_set_attn_avx512 ch_kern_set_attn_emulated
 
 typedef struct e512i {
     __m256i lo, hi;
@@ -111,6 +113,82 @@ EMULATED __m256 e_extractf32x8_ps(e512 x, int half) {
     return half ? x.hi : x.lo;
 }
 
+EMULATED e512 e_add_ps(e512 a, e512 b) {
+    return (e512){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+EMULATED e512 e_sub_ps(e512 a, e512 b) {
+    return (e512){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+EMULATED e512 e_max_ps(e512 a, e512 b) {
+    return (e512){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+EMULATED e512 e_min_ps(e512 a, e512 b) {
+    return (e512){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+EMULATED e512i e_cvtps_epi32(e512 x) {
+    return (e512i){_mm256_cvtps_epi32(x.lo), _mm256_cvtps_epi32(x.hi)};
+}
+EMULATED e512i e_add_epi32(e512i a, e512i b) {
+    return (e512i){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+EMULATED e512i e_srai_epi32(e512i x, int n) {
+    return (e512i){_mm256_srai_epi32(x.lo, n), _mm256_srai_epi32(x.hi, n)};
+}
+EMULATED e512i e_srli_epi32(e512i x, int n) {
+    return (e512i){_mm256_srli_epi32(x.lo, n), _mm256_srli_epi32(x.hi, n)};
+}
+EMULATED e512i e_srlv_epi32(e512i x, e512i n) {
+    return (e512i){_mm256_srlv_epi32(x.lo, n.lo), _mm256_srlv_epi32(x.hi, n.hi)};
+}
+// Lane by lane.
+typedef struct e_lanes {
+    float f[16];
+    int32_t i[16];
+} e_lanes;
+EMULATED e_lanes e_lanes_of(e512 x) {
+    e_lanes l;
+    memcpy(l.f, &x, sizeof l.f);
+    memcpy(l.i, &x, sizeof l.i);
+    return l;
+}
+EMULATED e512 e_mask_blend_ps(unsigned mask, e512 a, e512 b) {
+    e_lanes x = e_lanes_of(a), y = e_lanes_of(b);
+    for (int i = 0; i < 16; i++) x.f[i] = mask >> i & 1 ? y.f[i] : x.f[i];
+    return e_loadu_ps(x.f);
+}
+EMULATED e512i e_mask_blend_epi32(unsigned mask, e512i a, e512i b) {
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i lo = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)mask), bit), bit);
+    const __m256i hi = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)mask >> 8), bit), bit);
+    return (e512i){_mm256_blendv_epi8(a.lo, b.lo, lo), _mm256_blendv_epi8(a.hi, b.hi, hi)};
+}
+EMULATED e512 e_permutexvar_ps(e512i place, e512 x) {
+    const e_lanes p = e_lanes_of(e_castsi512_ps(place)), from = e_lanes_of(x);
+    float y[16];
+    for (int i = 0; i < 16; i++) y[i] = from.f[p.i[i] & 15];
+    return e_loadu_ps(y);
+}
+// Two quarters of a, then two of b; inside quarters, two lanes of a, then two of b.
+EMULATED e512 e_shuffle_f32x4(e512 a, e512 b, int places) {
+    const e_lanes x = e_lanes_of(a), z = e_lanes_of(b);
+    float y[16];
+    for (int i = 0; i < 16; i++) y[i] = (i < 8 ? x.f : z.f)[4 * (places >> 2 * (i / 4) & 3) + i % 4];
+    return e_loadu_ps(y);
+}
+EMULATED e512 e_shuffle_ps(e512 a, e512 b, int places) {
+    const e_lanes x = e_lanes_of(a), z = e_lanes_of(b);
+    float y[16];
+    for (int i = 0; i < 16; i++) y[i] = (i % 4 < 2 ? x.f : z.f)[i / 4 * 4 + (places >> 2 * (i % 4) & 3)];
+    return e_loadu_ps(y);
+}
+EMULATED e512i e_setr_epi32(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l, int m, int n,
+                            int o, int p) {
+    return (e512i){_mm256_setr_epi32(a, b, c, d, e, f, g, h), _mm256_setr_epi32(i, j, k, l, m, n, o, p)};
+}
+EMULATED float e_cvtss_f32(e512 x) {
+    return _mm256_cvtss_f32(x.lo);
+}
+
 #define __m512i e512i
 #define __m512 e512
 #define _mm512_load_si512 e_load_si512
@@ -144,5 +222,37 @@ EMULATED __m256 e_extractf32x8_ps(e512 x, int half) {
 #define _mm512_castps512_ps256 e_castps512_ps256
 #undef _mm512_extractf32x8_ps
 #define _mm512_extractf32x8_ps e_extractf32x8_ps
+#undef _mm512_add_ps
+#define _mm512_add_ps e_add_ps
+#undef _mm512_sub_ps
+#define _mm512_sub_ps e_sub_ps
+#undef _mm512_max_ps
+#define _mm512_max_ps e_max_ps
+#undef _mm512_min_ps
+#define _mm512_min_ps e_min_ps
+#undef _mm512_cvtps_epi32
+#define _mm512_cvtps_epi32 e_cvtps_epi32
+#undef _mm512_add_epi32
+#define _mm512_add_epi32 e_add_epi32
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32 e_srai_epi32
+#undef _mm512_srli_epi32
+#define _mm512_srli_epi32 e_srli_epi32
+#undef _mm512_srlv_epi32
+#define _mm512_srlv_epi32 e_srlv_epi32
+#undef _mm512_mask_blend_epi32
+#define _mm512_mask_blend_epi32 e_mask_blend_epi32
+#undef _mm512_mask_blend_ps
+#define _mm512_mask_blend_ps e_mask_blend_ps
+#undef _mm512_permutexvar_ps
+#define _mm512_permutexvar_ps e_permutexvar_ps
+#undef _mm512_shuffle_f32x4
+#define _mm512_shuffle_f32x4 e_shuffle_f32x4
+#undef _mm512_shuffle_ps
+#define _mm512_shuffle_ps e_shuffle_ps
+#undef _mm512_setr_epi32
+#define _mm512_setr_epi32 e_setr_epi32
+#undef _mm512_cvtss_f32
+#define _mm512_cvtss_f32 e_cvtss_f32
 
 #endif

@@ -16,6 +16,7 @@ void checkkern_init(checkkern_tiers *t) {
     if (!cpu.avx2_fma_f16c || (cpu.avx512 && cpu.avx512_vnni)) return;
     t->k[t->n] = t->k[t->n - 1];
     t->k[t->n].name = "avx512 emulated";
+    ch_kern_set_attn_emulated(&t->k[t->n]);
     ch_kern_set_mat_emulated(&t->k[t->n]);
     ch_kern_set_gemm_emulated(&t->k[t->n++]);
 }

@@ -20,6 +20,7 @@ enum { N_TOK = 150, N_VOCAB = 320 };
 
 typedef struct fixture {
     const char *arch, *tier;
+    char k_type[8], v_type[8]; // of the cache
     char path[128];
     ch_model *m;
     ch_seq_pool *pool;
@@ -27,18 +28,20 @@ typedef struct fixture {
     float *full[4]; // [N_TOK][N_VOCAB] of each token list, in one step
 } fixture;
 
-// Architecture, and a preset where it is not "tiny"; "+mtp": with the multi-token prediction block.
+// Architecture, and a preset where it is not "tiny"; "+mtp": with the multi-token prediction block; ":tq4,tq3": types of cached
+// keys and values.
 static const char *const archs[] = {"llama", "qwen35", "qwen35moe", "qwen3next", "mamba", "mamba/tiny-norms", "mamba2", "nemotron_h",
                                     "nemotron_h_moe", "nemotron_h_moe/tiny-latent", "granitehybrid", "granitehybrid/tiny-moe",
                                     "falcon-h1", "jamba", "plamo2/tiny-arrays", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "granite",
-                                    "granitemoe/tiny-shared", "lfm2", "lfm2moe", "kimi-linear", "qwen35+mtp"};
+                                    "granitemoe/tiny-shared", "lfm2", "lfm2moe", "kimi-linear", "qwen35+mtp",
+                                    "qwen35:tq4,tq3", "qwen35:tq3,q8_0", "llama:q4_0,tq4", "kimi-linear:tq4,tq4"};
 static const char *const tiers[] = {"ref", "avx2", "avx512"};
 enum { N_ARCH = sizeof archs / sizeof *archs, N_TIER = sizeof tiers / sizeof *tiers };
 
-static ch_model *open_model(const char *path, const char *tier, int n_threads) {
+static ch_model *open_model(const fixture *f, int n_threads) {
     ch_error e = {0};
     ch_model *m = NULL;
-    int rc = ch_model_open(&m, path, &(ch_model_params){.tier = tier, .n_threads = n_threads, .n_batch = N_TOK, .n_seq = 4, .mtp = true}, &e);
+    int rc = ch_model_open(&m, f->path, &(ch_model_params){.tier = f->tier, .k_type = f->k_type, .v_type = f->v_type, .n_threads = n_threads, .n_batch = N_TOK, .n_seq = 4, .mtp = true}, &e);
     if (rc) fail_msg("%s", e.msg);
     return m;
 }
@@ -87,21 +90,23 @@ static void assert_rows(const fixture *f, const char *what, const float *got, co
 
 // False: this processor lacks the tier.
 static bool setup(fixture *f, const char *arch, const char *tier) {
-    *f = (fixture){.arch = arch, .tier = tier};
+    *f = (fixture){.arch = arch, .tier = tier, .k_type = "f32", .v_type = "f32"};
+    if (strchr(arch, ':')) assert_int_equal(sscanf(strchr(arch, ':'), ":%7[^,],%7s", f->k_type, f->v_type), 2);
     ch_error e = {0};
     ch_synth_shape shape;
     const char *preset = strchr(arch, '/');
     char name[32];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(arch, "/+"), arch);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(arch, "/+:"), arch);
     if (ch_synth_preset(&shape, name, preset ? preset + 1 : "tiny", &e)) fail_msg("%s", e.msg);
     shape.n_vocab = N_VOCAB, shape.n_embd = 96; // small: the oracle is slow
     if (shape.n_ff) shape.n_ff = 160;
     if (shape.n_ff_exp) shape.n_ff_exp = 32;
     if (shape.n_ff_shexp) shape.n_ff_shexp = 64;
+    if (strchr(arch, ':') && shape.d_latent) shape.d_latent = 96, shape.n_rot = 32, shape.d_head = 52; // whole blocks
     if (strchr(arch, '+')) shape.n_nextn = 1;
     snprintf(f->path, sizeof f->path, "/tmp/chimere_state_%d_%s.gguf", (int)getpid(), name);
     if (ch_synth_write(f->path, &shape, CH_TYPE_Q8_0, 7, NULL, NULL, &e)) fail_msg("%s", e.msg);
-    f->m = open_model(f->path, tier, 2);
+    f->m = open_model(f, 2);
     if (strcmp(ch_model_get_info(f->m)->tier, tier)) return false;
     f->pool = open_pool(f->m, 24, 512);
     ch_rng r;
@@ -272,7 +277,7 @@ static void check_snapshot(fixture *f, float *out) {
     run(f->m, s, f->token[0], 0, CUT, CUT, out);
     assert_int_equal(ch_seq_snapshot(s, f->token[0], CUT - 1, &b, &e), CH_ERANGE);
     assert_int_equal(ch_seq_snapshot(s, f->token[0], CUT, &b, &e), 0);
-    ch_model *m = open_model(f->path, f->tier, 1);
+    ch_model *m = open_model(f, 1);
     ch_seq_pool *pool = open_pool(m, 24, 512);
     ch_seq *t = open_seq(pool);
     int32_t token[N_TOK];
@@ -300,7 +305,7 @@ static void check_snapshot(fixture *f, float *out) {
 static void check_threads(fixture *f, float *out) {
     static const int n_threads[] = {1, 3, 5};
     for (size_t i = 0; i < 3; i++) {
-        ch_model *m = open_model(f->path, f->tier, n_threads[i]);
+        ch_model *m = open_model(f, n_threads[i]);
         ch_seq_pool *pool = open_pool(m, 24, 512);
         ch_seq *s = open_seq(pool);
         run(m, s, f->token[3], 0, N_TOK, 60, out);

@@ -13,4 +13,5 @@ void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
     k->name = "avx512";
     ch_kern_set_mat_avx512(k);
     ch_kern_set_gemm_avx512(k);
+    ch_kern_set_attn_avx512(k);
 }

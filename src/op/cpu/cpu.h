@@ -11,8 +11,8 @@ enum {
     BUF_ACT,      // packed activations of matmul inputs: one buffer for each kind CH_ACT_Q8, CH_ACT_Q16
     BUF_ACT_LAST = BUF_ACT + CH_ACT_N - 2,
     BUF_WORK,     // kernel scratch, one part per worker
-    BUF_ATTN_Q,   // rotated queries
-    BUF_ATTN_K,   // one rotated key per row, before it is encoded
+    BUF_ATTN_Q,   // queries as the keys are: normed, rotated
+    BUF_ATTN_PART, // parts of rows whose ranges are spread over the workers
     BUF_ATTN_WORK, // attention scratch, one part per worker
     BUF_CONV,     // convolution output
     BUF_GATES,    // beta and decay per row and value head
@@ -55,5 +55,28 @@ typedef struct ch_conv_run {
 void ch_op_conv_share(const ch_op *op, const ch_conv_run *r, int worker, int n_workers);
 void ch_op_count(ch_op *op, const ch_weight *w, size_t n_mat, size_t n_row); // n_mat of its matrices with n_row rows in all
 void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float); // pool, or the caller alone when small
+
+// Softmax attention of prepared queries over pages that hold the step's own rows already (attend.c).
+typedef struct ch_op_attend {
+    const ch_op *op;
+    size_t n_seg;
+    const ch_op_seg *seg;
+    size_t n_head, n_q;  // query heads; heads [i * n_q, (i + 1) * n_q) share keys and values number i
+    size_t d_k, d_v;
+    const float *q;      // [row][n_head][d_k]
+    const ch_type_info *k_type, *v_type;
+    size_t k_off, v_off;   // bytes from a page's start to number 0
+    size_t k_unit, v_unit; // bytes between numbers, 0: all share one
+    size_t k_ld, v_ld;     // bytes between positions
+    float scale;
+    size_t v_rot;        // values are rotated in blocks of this (0: not), and outputs are turned back
+    const float *gate;   // output gate of head h of a row at (row * n_head + h) * ld_gate, or NULL
+    size_t ld_gate;
+    float *y;            // [row][n_head][d_v]
+    size_t scratch;      // floats of kernel scratch, set by need
+} ch_op_attend;
+// Notes op and buffers; as ch_op_need. The worker's scratch (BUF_ATTN_WORK) has room for a key or a value too.
+bool ch_op_attend_need(ch_op *op, ch_op_attend *a);
+void ch_op_attend_share(const ch_op_attend *a, int worker, int n_workers, float *work); // on every worker
 
 #endif
