@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the training corpus of the small model: generate.py -o DIR [--megabytes 100] [--seed 1] [--jobs N]
 
-One JSONL file per group (see GROUPS) and eval.jsonl with held-out items; the same seed gives the same bytes. --only GROUP,...
-writes these groups alone; --eval N sets the evaluation items per kind; --bible FILE adds bible.txt from the text of the Debian package
-bible-kjv-text (public domain), which is not kept in the project.
+One JSONL file per group (see GROUPS), valid.jsonl with held-out items as text and eval.jsonl with held-out prompts and checks; the same seed
+gives the same bytes. --only GROUP,... writes these files alone; --eval N sets the prompts per kind; --bible FILE adds bible.txt and
+bible_valid.txt from the text of the Debian package bible-kjv-text (public domain), which is not kept in the project.
 """
 import argparse
 import json
@@ -23,15 +23,16 @@ import kind_sums
 import kind_talk
 import kind_tools
 import kind_words
+import lib
 
 # name: makers, share of the corpus in percent
 GROUPS = {
-    "stories": (kind_story.TEXTS, 20),
-    "asked": (kind_story.KINDS, 12),
+    "stories": (kind_story.TEXTS, 18),
+    "asked": (kind_story.KINDS, 10),
     "facts": (kind_facts.KINDS, 11),
     "sums": (kind_sums.KINDS, 10),
     "order": (kind_order.KINDS, 8),
-    "tools": (kind_tools.KINDS, 24),
+    "tools": (kind_tools.KINDS, 28),
     "json": (kind_json.KINDS, 5),
     "talk": (kind_talk.KINDS, 6),
     "words": (kind_words.KINDS, 4),
@@ -48,10 +49,10 @@ def choose(r, makers):
     return makers[-1][0]
 
 
-def training_item(r, makers):
+def take_item(r, makers, held):
     while True:
         item = choose(r, makers)(r)
-        if not item.held():
+        if item.held() == held:
             return item
 
 
@@ -88,7 +89,7 @@ def shard(job):
     r = random.Random("%d/%s/%d" % (seed, name, n))
     lines, total = [], 0
     while total < size:
-        line = json.dumps(record(r, training_item(r, GROUPS[name][0])), ensure_ascii=False)
+        line = json.dumps(record(r, take_item(r, GROUPS[name][0], False)), ensure_ascii=False)
         lines.append(line)
         total += len(line)
     return name, n, "\n".join(lines) + "\n"
@@ -98,6 +99,19 @@ def write(path, text):
     with open(path + ".tmp", "w", encoding="utf-8") as f:
         f.write(text)
     os.replace(path + ".tmp", path)
+
+
+def valid_text(seed, size):
+    """Held-out items of all groups, as in training."""
+    lines = []
+    for name, (makers, share) in GROUPS.items():
+        r = random.Random("%d/valid/%s" % (seed, name))
+        total = 0
+        while total < size * share / 100:
+            line = json.dumps(record(r, take_item(r, makers, True)), ensure_ascii=False)
+            lines.append(line)
+            total += len(line)
+    return "\n".join(lines) + "\n"
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------------
@@ -131,7 +145,7 @@ def eval_items(seed, n):
 
 # ---- text of others, from the machine ----------------------------------------------------------------------------------------
 def bible_text(path):
-    """Verses as paragraphs of chapters. Lines of the package's text are "Book chapter:verse text"."""
+    """Chapters of verses: those to train on, and one in twenty that is held out. Lines of the package's text are "Book chapter:verse text"."""
     chapters, last = [], None
     if path == "bible":
         lines = subprocess.run(["bible", "-f", "gen1:1-rev22:21"], capture_output=True, text=True, check=True).stdout.split("\n")
@@ -146,7 +160,8 @@ def bible_text(path):
             chapters.append([])
             last = (m.group(1), m.group(2))
         chapters[-1].append(m.group(4).strip())
-    return "\n\n\n".join("\n".join(c) for c in chapters) + "\n"
+    held = [lib.is_held("bible", c[0], 20) for c in chapters]
+    return ["\n\n\n".join("\n".join(c) for c, h in zip(chapters, held) if h == want) + "\n" for want in (False, True)]
 
 
 def main():
@@ -159,10 +174,11 @@ def main():
     p.add_argument("--eval", type=int, default=25)
     p.add_argument("--bible", metavar="FILE", help="text of the King James Bible, or 'bible' to ask the program of that name")
     a = p.parse_args()
-    only = [x for x in a.only.split(",") if x] or list(GROUPS) + ["eval"]
+    files = list(GROUPS) + ["valid", "eval"]
+    only = [x for x in a.only.split(",") if x] or files
     for x in only:
-        if x not in GROUPS and x != "eval":
-            p.error("--only: unknown group %r (%s, eval)" % (x, ", ".join(GROUPS)))
+        if x not in files:
+            p.error("--only: unknown file %r (%s)" % (x, ", ".join(files)))
     os.makedirs(a.out, exist_ok=True)
     jobs = [(g, a.seed, n, a.megabytes * 1e6 * GROUPS[g][1] / 100 / SHARDS) for g in GROUPS if g in only for n in range(SHARDS)]
     done, parts = 0, {}
@@ -175,11 +191,14 @@ def main():
                 parts[name] = {}
             if sys.stderr.isatty():
                 print("\rcorpus: %3d %%" % (100 * done // len(jobs)), end="\n" if done == len(jobs) else "", file=sys.stderr, flush=True)
+    if "valid" in only:
+        write(os.path.join(a.out, "valid.jsonl"), valid_text(a.seed, max(2e5, a.megabytes * 5e3)))
     if "eval" in only:
         items = eval_items(a.seed, a.eval)
         write(os.path.join(a.out, "eval.jsonl"), "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in items))
     if a.bible:
-        write(os.path.join(a.out, "bible.txt"), bible_text(a.bible))
+        for name, text in zip(("bible.txt", "bible_valid.txt"), bible_text(a.bible)):
+            write(os.path.join(a.out, name), text)
     for f in sorted(os.listdir(a.out)):
         print("%-14s %8.2f MB" % (f, os.path.getsize(os.path.join(a.out, f)) / 1e6), file=sys.stderr)
 

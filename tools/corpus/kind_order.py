@@ -20,7 +20,7 @@ def count(r):
     way = r.choice(["up ", ""] if up else ["down ", "down ", "backwards ", ""])
     q = r.choice(forms).format(d=way) % (first, last, by)
     lines = ["Start at %d, %s %d each time, stop at %d." % (first, "add" if up else "take away", step, last)]
-    lines += ["%d, go on" % x for x in xs[:-1]] + ["%d, stop" % last]
+    lines += ["%d on" % x for x in xs[:-1]] + ["%d stop" % last]
     text = ", ".join(map(str, xs)) + "."
     return qa("count", q, text, "\n".join(lines), "%d,%d,%d" % (first, last, step), {"type": "exact", "text": text})
 

@@ -114,7 +114,7 @@ ASK = ["Tell me a story about $k.", "Write a story about $k.", "Can you tell me 
 def asked(r):
     v = cast(r)
     long = r.random() < 0.3
-    n = r.choice([3, 4, 5]) if long else r.choice([1, 1, 1, 2])
+    n = r.choice([3, 4, 5, 6, 7]) if long else r.choice([1, 1, 1, 2])
     x = r.random()
     about = v["kind"] + " named " + v["h"] if x < 0.4 else v["h"] if x < 0.6 else "%s and %s" % (v["h"], v["f"]) if x < 0.8 else v["h"] + " in the " + v["place"]
     q = r.choice(ASK).replace("$k", about)
