@@ -175,6 +175,14 @@ run:
 	$(MAKE_INNER) all
 	@MODEL='$(MODEL)' PORT='$(PORT)' RUN_ONCE='$(RUN_ONCE)' tools/run_first
 
+# The model that ships, from nothing: corpus, tokenizer, training (hours), export, evaluation. MODELS='mini tiny-mamba2 tiny-nemotron'
+MODELS ?= mini
+.PHONY: model
+model:
+	@tools/install_deps test
+	$(MAKE_INNER) all
+	@tools/make_model $(MODELS)
+
 PREFIX ?= /usr/local
 install: all $(B)/libchimere.a
 	install -D -m 755 chimere $(DESTDIR)$(PREFIX)/bin/chimere
@@ -199,6 +207,7 @@ help:
 	@echo 'make fuzz            every fuzz target for FUZZ_TIME=60 seconds (clang)'
 	@echo 'make cover           line coverage by folder'
 	@echo 'make lint            folder layering, size caps, symbol prefixes'
+	@echo 'make model           corpus, tokenizer, training (hours; goes on when stopped), evaluation (MODELS=$(MODELS))'
 	@echo 'make bench           prefill and decode speed of models with random weights'
 	@echo 'make deps            install the missing Debian packages'
 	@echo 'make install         PREFIX=$(PREFIX) DESTDIR='

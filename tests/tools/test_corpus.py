@@ -50,7 +50,7 @@ def own_answers():
             if not check.check(item.check, item.messages[-1], item.tools):
                 bad.append((item.kind, item.messages[-1], item.check))
             wrong = dict(item.messages[-1], content="Perhaps.", tool_calls=[])
-            spoilt_right += check.check(item.check, wrong, item.tools) and item.check["type"] not in ("any", "no_call")
+            spoilt_right += check.check(item.check, wrong, item.tools) and "any" not in (item.check["type"], (item.check.get("then") or {}).get("type"))
     expect("answers pass their own checks", n > 3000 and not bad, bad[:2])
     expect("a wrong answer passes no check", spoilt_right == 0, spoilt_right)
 

@@ -253,7 +253,7 @@ def decline(r, unseen=False):
     thought = r.choice(["I have %s. None of them can %s.", "The tools are %s. That does not help to %s.", "With %s I cannot %s."]) % (names, wanted.request(r, []))
     text = r.choice(["I am sorry, I have no tool for that.", "I cannot do that: none of my tools fits.", "Sorry, I have no tool that can do this.", "That is not possible with the tools I have."])
     q = wanted.question(r, said)
-    return Item("tool_decline", system(r, [user(q), answer(text, thought)]), q, {"type": "no_call"}, shuffled(r, rest), unseen)
+    return Item("tool_decline", system(r, [user(q), answer(text, thought)]), q, {"type": "no_call", "then": {"type": "contains", "text": "tool"}}, shuffled(r, rest), unseen)
 
 
 def not_needed(r, unseen=False):
@@ -289,7 +289,7 @@ def missing(r, unseen=False):
         v = args[arg]
         m += [user(r.choice(["%s", "%s.", "%s, please."]) % cap(said[i]) if r.random() < 0.5 else cap(join_and(v) if isinstance(v, list) else str(v)) + "."), call_message([(tool.name, args)], think_call(r, tool, args))]
         return Item("tool_filled", system(r, m), q, {"type": "calls", "calls": [[tool.name, args]]}, shuffled(r, tools), unseen)
-    return Item("tool_missing", system(r, m), q, {"type": "no_call"}, shuffled(r, tools), unseen)
+    return Item("tool_missing", system(r, m), q, {"type": "no_call", "then": {"type": "contains", "text": arg.replace("_", " ")}}, shuffled(r, tools), unseen)
 
 
 def chain(r, unseen=False):
