@@ -90,9 +90,11 @@ $(B)/tests/%: tests/%.c $(B)/libchimere.a
 	$(call say,cc)
 	$(Q)$(CC) $(CFLAGS) -Itests $< $(B)/libchimere.a $(LDFLAGS) -lcmocka $(LIBS) -o $@
 
-# The kernel tests share helpers, and the AVX-512 files once more, out of AVX2 instructions.
+# The kernel tests share helpers, and the AVX-512 files once more, out of AVX2 instructions, but for those that are an AVX2 body with
+# wider vectors.
+NATIVE := peak rows conv delta scan
 CHECKKERN := tests/checkkern/tiers.c tests/checkkern/bench.c
-EMULATED := $(patsubst %.c,$(B)/emulated/%.o,$(filter src/kern/x86/%_avx512.c,$(filter-out %/peak_avx512.c,$(SRC))))
+EMULATED := $(patsubst %.c,$(B)/emulated/%.o,$(filter src/kern/x86/%_avx512.c,$(filter-out $(NATIVE:%=src/kern/x86/%_avx512.c),$(SRC))))
 $(EMULATED): $(B)/emulated/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,cc)

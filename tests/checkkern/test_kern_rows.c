@@ -1,10 +1,13 @@
 // Row kernels and sequence mixers of every tier against the reference tier; bounds follow from the data, outputs sit between
-// guard bytes, and splitting the work (tokens, channels, query rows) must not change a bit.
+// guard bytes, and splitting the work (tokens, channels, query rows) must not change a bit. test_kern_rows --bench times some of
+// them; --seed N repeats a run.
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -213,11 +216,66 @@ static void test_conv(void **state) {
                 }
 }
 
+// ---- bench: one thread
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Best time of the convolution of n_tok tokens, 6144 channels, 4 taps, in us a token.
+static double time_conv(const ch_kern *k, ch_rng *g, size_t n_tok) {
+    enum { N = 6144 };
+    float *x = randoms(g, n_tok * N, 1), *y = floats(n_tok * N), *w = randoms(g, 4 * N, 1), *state = randoms(g, 3 * N, 1);
+    const ch_conv_args a = {.n_tok = n_tok, .n_tap = 4, .c0 = 0, .c1 = N, .x = x, .ld_x = N, .w = w, .n_channel = N, .state = state,
+                            .y = y, .ld_y = N, .silu = true};
+    double best = 1e9;
+    for (int rep = 0; rep < 30; rep++) {
+        const double t0 = seconds();
+        k->conv(&a);
+        best = fmin(best, seconds() - t0);
+    }
+    ch_free(x), ch_free(y), ch_free(w), ch_free(state);
+    return best * 1e6 / (double)n_tok;
+}
+
+static int bench(const checkkern_tiers *tiers) {
+    enum { N = 4096, REP = 2000 };
+    ch_rng g;
+    ch_rng_seed(&g, seed);
+    float *x = randoms(&g, N, 1), *w = randoms(&g, N, 1), *y = floats(N), *cs = floats(N);
+    for (int i = 0; i < N / 2; i++) cs[2 * i] = cosf((float)i), cs[2 * i + 1] = sinf((float)i);
+    for (int i = 1; i < tiers->n; i++) {
+        const ch_kern *k = &tiers->k[i];
+        double t[6];
+        t[0] = seconds();
+        for (int r = 0; r < REP; r++) k->rmsnorm(x, w, N, 1e-6f, y);
+        t[1] = seconds();
+        for (int r = 0; r < REP; r++) k->swiglu(x, w, N, y);
+        t[2] = seconds();
+        for (int r = 0; r < REP; r++) k->act_pack(CH_ACT_Q8, x, N, y);
+        t[3] = seconds();
+        for (int r = 0; r < REP; r++) k->softmax(y, N);
+        t[4] = seconds();
+        for (int r = 0; r < REP; r++) k->rope(x, N, cs, true);
+        t[5] = seconds();
+        printf("%-16s ns a value: rmsnorm %.3f, swiglu %.3f, act_pack %.3f, softmax %.3f, rope %.3f\n", k->name, (t[1] - t[0]) * 1e9 / N / REP,
+               (t[2] - t[1]) * 1e9 / N / REP, (t[3] - t[2]) * 1e9 / N / REP, (t[4] - t[3]) * 1e9 / N / REP, (t[5] - t[4]) * 1e9 / N / REP);
+        for (size_t n = 1; n <= 512; n *= 8)
+            printf("%-16s conv %3zu tokens: %6.2f us a token (6144 channels, 4 taps)\n", k->name, n, time_conv(k, &g, n));
+    }
+    ch_free(x), ch_free(w), ch_free(y), ch_free(cs);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     checkkern_tiers tiers;
-    for (int i = 1; i + 1 < argc; i++)
-        if (!strcmp(argv[i], "--seed")) seed = strtoull(argv[i + 1], NULL, 10);
     checkkern_init(&tiers);
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--bench")) return bench(&tiers);
+        if (!strcmp(argv[i], "--seed") && i + 1 < argc) seed = strtoull(argv[i + 1], NULL, 10);
+    }
     print_message("seed %llu, tiers:", (unsigned long long)seed);
     for (int i = 0; i < tiers.n; i++) print_message(" %s", tiers.k[i].name);
     print_message("\n");

@@ -7,11 +7,15 @@
 
 void ch_kern_set_mat_avx2(ch_kern *k);
 void ch_kern_set_rows_avx2(ch_kern *k);
-void ch_kern_set_mixers_avx2(ch_kern *k);
-void ch_kern_set_attn_avx2(ch_kern *k);   // called by set_mixers
-void ch_kern_set_delta_avx2(ch_kern *k);  // called by set_mixers
+void ch_kern_set_conv_avx2(ch_kern *k);
+void ch_kern_set_delta_avx2(ch_kern *k);
 void ch_kern_set_scan_avx2(ch_kern *k);
 void ch_kern_set_gemm_avx2(ch_kern *k);
+void ch_kern_set_attn_avx2(ch_kern *k);
+void ch_kern_set_rows_avx512(ch_kern *k);
+void ch_kern_set_conv_avx512(ch_kern *k);
+void ch_kern_set_delta_avx512(ch_kern *k);
+void ch_kern_set_scan_avx512(ch_kern *k);
 void ch_kern_set_mat_avx512(ch_kern *k);  // needs VNNI
 void ch_kern_set_gemm_avx512(ch_kern *k);
 void ch_kern_set_attn_avx512(ch_kern *k);

@@ -1,0 +1,5 @@
+// AVX-512 gated delta rule.
+#include "kern/x86/lanes_avx512.h"
+#include "kern/x86/delta_body.h"
+
+void ch_kern_set_delta_avx512(ch_kern *k) { set_delta(k); }
