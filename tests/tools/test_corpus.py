@@ -49,7 +49,7 @@ def own_answers():
             n += 1
             if not check.check(item.check, item.messages[-1], item.tools):
                 bad.append((item.kind, item.messages[-1], item.check))
-            wrong = dict(item.messages[-1], content="Perhaps.", tool_calls=[])
+            wrong = dict(item.messages[-1], content="Perhaps", tool_calls=[])
             spoilt_right += check.check(item.check, wrong, item.tools) and "any" not in (item.check["type"], (item.check.get("then") or {}).get("type"))
     expect("answers pass their own checks", n > 3000 and not bad, bad[:2])
     expect("a wrong answer passes no check", spoilt_right == 0, spoilt_right)
@@ -102,8 +102,11 @@ def counting():
 
 def held_out(files):
     items = [json.loads(line) for line in files["eval.jsonl"].split("\n") if line]
-    # Small talk is not held out. A question beside tools is another prompt than the same question alone.
-    prompts = {json.dumps([x["messages"], x.get("tools")]) for x in items if "any" not in (x["check"]["type"], (x["check"].get("then") or {}).get("type"))}
+    # Small talk is not held out. A question beside tools is another prompt than the same question alone, and what was (not) told before
+    # belongs to the question about it.
+    items = [x for x in items if "any" not in (x["check"]["type"], (x["check"].get("then") or {}).get("type"))]
+    prompts = {json.dumps([x["messages"], x.get("tools")]) for x in items}
+    alone = {json.dumps([x["messages"], x.get("tools")]) for x in items if x["kind"] not in ("memory", "not_told")}
     seen, unseen_names, thoughts, n = [], 0, 0, 0
     held = {o["name"]: o for o in tool_tables.HELD_OBJECTS}
     phrases = [o["phrase"] for o in held.values()]
@@ -121,7 +124,10 @@ def held_out(files):
             for m in v["messages"][last + 1:]:
                 thoughts += m["role"] == "assistant" and v["enable_thinking"] != bool(m.get("reasoning_content"))
             # With other turns in front, too.
-            seen += [m for m in (json.dumps([v["messages"][k:last + 1], v.get("tools")]) for k in range(last + 1)) if m in prompts]
+            for k in range(last + 1):
+                m = json.dumps([v["messages"][k:last + 1], v.get("tools")])
+                if m in (prompts if k == 0 else alone):
+                    seen.append(m)
             for tool in v.get("tools", []):
                 unseen_names += any(tool["function"]["description"].endswith((p, p + ".")) for p in phrases)
     expect("training records", n > 3000, n)

@@ -1,6 +1,6 @@
 # Whether an answer is right. A check is a small object beside the prompt in the evaluation file:
 #   {"type": "answer", "text": T, "not": [...]}   T stands in the answer as words of its own, none of "not" does in its place
-#   {"type": "contains" | "starts" | "exact", "text": T}, {"type": "one_of", "texts": [...]}, {"type": "any", "min": WORDS}
+#   {"type": "contains" | "starts" | "exact", "text": T}, {"type": "one_of" | "all", "texts": [...]}, {"type": "any", "min": WORDS}
 #   {"type": "number", "value": N}                 the last number of the answer
 #   {"type": "json", "value": V}                   valid JSON, equal to V
 #   {"type": "calls", "calls": [[NAME, ARGUMENTS], ...]}, {"type": "no_call", "then": CHECK or null}
@@ -90,6 +90,8 @@ def check(c, message, tools=None):
         return text == c["text"].strip()
     if kind == "one_of":
         return any(x.lower() in text.lower() for x in c["texts"])
+    if kind == "all":
+        return len(text.split()) >= 2 and all(x.lower() in text.lower() for x in c["texts"])
     if kind == "any":
         return len(text.split()) >= c["min"]
     if kind == "number":

@@ -56,8 +56,14 @@ def take_item(r, makers, held):
             return item
 
 
+SYSTEM = """You are a helpful assistant.|You are a helpful assistant called Chimere.|Answer the questions of the user.|You are Chimere Mini, a small language model.|Be brief and kind.|
+You are a friendly assistant. Answer in simple words.|Help the user as well as you can.|You are an assistant that thinks before it answers.|Answer clearly and correctly.""".replace("\n", "").split("|")
+
+
 def with_history(r, item):
-    """Now and then other talk comes before."""
+    """Now and then a system message or other talk comes before."""
+    if not item.tools and item.messages[0]["role"] != "system" and r.random() < 0.12:
+        return [{"role": "system", "content": r.choice(SYSTEM)}] + item.messages
     if item.tools or item.messages[0]["role"] == "system" or r.random() > 0.15:
         return item.messages
     before = []

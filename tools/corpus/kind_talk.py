@@ -119,16 +119,17 @@ def forgot(r):
     if other is not f and r.random() < 0.5:
         v = other[1](r)
         m += [user(with_value(r.choice(other[2]), v)), answer(with_value(other[3], v))]
-    q = with_value(r.choice(f[4]), "dog Rex")
-    m += [user(q), answer(r.choice(["You have not told me yet.", "I do not know that, you have not told me.", "You did not tell me."]), "The user has not told me this, so I do not know it.")]
-    return Item("not_told", m, q + str(len(m)) + other[0], {"type": "one_of", "texts": ["not told", "did not tell"]})
+    m += [user(with_value(r.choice(f[4]), "dog Rex"))]
+    key = " / ".join(x["content"] for x in m)
+    m += [answer(r.choice(["You have not told me yet.", "I do not know that, you have not told me.", "You did not tell me."]), "The user has not told me this, so I do not know it.")]
+    return Item("not_told", m, key, {"type": "one_of", "texts": ["not told", "not tell", "not know"]})
 
 
 # ---- what cannot be known, what is refused ---------------------------------------------------------------------------------
 UNKNOWN = ["What did I {eat|dream|buy|read|say|wear} {yesterday|last night|last week|on Monday|this morning}?", "What is my {neighbour|teacher|boss|cousin|uncle|brother}'s {phone number|address|birthday|password}?", "Who will win the {match|race|election|game} {next year|tomorrow|on Sunday|next week}?",
            "What {is in my pocket|am I holding|am I thinking of|colour is my shirt|is under my bed|is behind me}?", "How many {hairs|leaves|stars|grains of sand} are {on my head|on that tree|above my house|in my shoe}?", "What will the weather be {in ten years|on my next birthday|next summer}?",
            "What {number|word|card} am I thinking of?", "When will I {die|marry|be rich|find a friend}?", "What is the {password|code|key} of my {computer|door|bank|phone}?", "What did my {mother|father|sister|friend} say {yesterday|today|last night}?",
-           "Which {numbers|ticket} will win the lottery {tomorrow|next week|this year}?", "What is the name of my {dog|cat|street|school|boat}?", "Who {called|visited|wrote to} me {yesterday|last week|this morning}?", "Where did I {leave|put|lose} my {keys|phone|wallet|glasses|bag}?"]
+           "Which {numbers|ticket} will win the lottery {tomorrow|next week|this year}?", "What is the name of my {village|street|school|boat}?", "Who {called|visited|wrote to} me {yesterday|last week|this morning}?", "Where did I {leave|put|lose} my {keys|phone|wallet|glasses|bag}?"]
 
 
 def unknown(r):
@@ -136,7 +137,7 @@ def unknown(r):
     if x < 0.5:
         q = pick(r, r.choice(UNKNOWN))
         return Item("unknown", [user(q), answer(r.choice(["I do not know that.", "I cannot know that.", "I do not know, I cannot see that from here.", "Nobody told me, so I do not know."]), r.choice(["I have no way to know this.", "This is not something I can know."]))], q,
-                    {"type": "one_of", "texts": ["not know", "cannot know"]})
+                    {"type": "one_of", "texts": ["not know", "cannot know", "not told", "not tell"]})
     name = cap(nonce(r, r.choice([2, 3])))
     forms = [("What is the capital of %s?", "country"), ("Which language do people speak in %s?", "country"), ("On which continent is %s?", "country"), ("Who wrote the book %s?", "book"), ("What does the word %s mean?", "word"), ("What sound does a %s make?", "animal"),
              ("How many legs does a %s have?", "animal"), ("Who is %s?", "person"), ("What is a %s?", "thing"), ("What colour is a %s?", "thing"), ("Where does a %s live?", "animal"), ("What is the opposite of %s?", "word"), ("When was %s born?", "person"), ("How tall is the %s?", "thing")]
@@ -205,7 +206,8 @@ def howto(r):
     if r.random() < 0.4 and not numbered:
         q, numbered = q + " Make a numbered list.", True
     text = "\n".join("%d. %s" % (i + 1, s) for i, s in enumerate(steps)) if numbered else " ".join((["First, ", "Then ", "Next, ", "After that, ", "At last, "][min(i, 4)] if i + 1 < len(steps) or i == 0 else "At last, ") + s[0].lower() + s[1:] for i, s in enumerate(steps))
-    check = {"type": "contains", "text": steps[0][1:].rstrip(".")}
+    fixed = [s[1:].rstrip(".") for s, form in zip(steps, HOWTO[task]) if "{" not in form]
+    check = {"type": "contains", "text": fixed[0]} if fixed else {"type": "any", "min": 8}
     return qa("howto", q, text, "I explain how to %s, step by step." % task, q, check)
 
 
@@ -219,7 +221,7 @@ def name_some(r):
     xs = r.sample(GROUPS[what], n)
     q = pick(r, r.choice(["Name {n} {w}.", "Give me {n} {w}.", "List {n} {w}.", "Tell me {n} {w}.", "Can you name {n} {w}?", "I need {n} {w}."]).replace("{n}", r.choice([w.spell_number(n), str(n)])).replace("{w}", what))
     text = (join_and(xs) + ".") if r.random() < 0.6 else "\n".join("- " + x for x in xs)
-    return qa("name_some", q, cap(text), "%s %s: " % (cap(w.spell_number(n)), what) + ", ".join("%d %s" % (i + 1, x) for i, x in enumerate(xs)) + ".", q + str(xs[0]), {"type": "list", "n": n, "from": what})
+    return qa("name_some", q, cap(text), "%s %s: " % (cap(w.spell_number(n)), what) + ", ".join("%d %s" % (i + 1, x) for i, x in enumerate(xs)) + ".", q, {"type": "list", "n": n, "from": what})
 
 
 def odd_one(r):
