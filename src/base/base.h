@@ -72,6 +72,9 @@ bool ch_round_up_size(size_t n, size_t align, size_t *out); // align: power of t
 void *ch_alloc(size_t size);
 void *ch_alloc_array(size_t n, size_t size);
 void *ch_alloc_aligned(size_t size, size_t align); // free with ch_free
+// Same, but not zeroed: a large block's pages appear where and when they are first written, so its writers' own memory nodes hold
+// them. For blocks whose every byte is written before it is read.
+void *ch_alloc_untouched(size_t size, size_t align);
 void *ch_realloc(void *p, size_t size);            // new bytes are not zeroed; never for aligned blocks
 char *ch_strndup(const char *s, size_t n);
 void ch_free(void *p);                // NULL allowed
@@ -131,6 +134,7 @@ typedef struct ch_map {
 } ch_map;
 int ch_map_open(ch_map *m, const char *path, ch_error *e);
 void ch_map_close(ch_map *m);
+bool ch_map_resident(const void *p, size_t n); // every page of memory, mapped or not, is in memory now
 void ch_map_drop(const void *p, size_t n); // whole pages inside p[0..n) of a map leave memory until they are read again
 // Whole file into b (limit of b respected); "-" is standard input.
 int ch_read_file(ch_buf *b, const char *path, ch_error *e);
@@ -157,7 +161,18 @@ void ch_pool_run(ch_pool *p, ch_pool_fn fn, void *arg);
 void ch_pool_barrier(ch_pool *p); // inside fn: waits until every worker has come here
 // Static split of n items in multiples of grain: worker gets [*begin, *end). Same split every time.
 void ch_pool_split(size_t n, size_t grain, int worker, int n_workers, size_t *begin, size_t *end);
-int ch_cpu_default_threads(void); // physical cores this process may use; affinity and cgroup quota respected
+int ch_cpu_default_threads(void); // ch_cpu_room.n_threads of now
+
+// Where this process may run.
+typedef struct ch_cpu_room {
+    int n_cpu;     // processors of its affinity mask
+    int n_core;    // physical cores among them: siblings count once
+    double quota;  // processors' worth of time that its cgroups grant; 0: no bound
+    int n_threads; // what suits: n_core, or the quota where that is less
+} ch_cpu_room;
+void ch_cpu_room_now(ch_cpu_room *r);
+// The same for processors 0..n_cpu-1 of a bit mask, from proc and sys folders under root ("": the system's).
+void ch_cpu_room_of(ch_cpu_room *r, const char *root, const uint8_t *mask, size_t n_cpu);
 
 // ---- CPU flags ----------------------------------------------------------------------------------------------------------
 typedef struct ch_cpu {

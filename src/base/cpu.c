@@ -46,6 +46,8 @@ void ch_cpu_detect(ch_cpu *c) {
 }
 
 // ---- cores ----------------------------------------------------------------------------------------------------------
+typedef char path_buf[640];
+
 // First line of a small file of the system; false when it cannot be read.
 static bool read_line(const char *path, char *line, size_t cap) {
     FILE *f = fopen(path, "re");
@@ -55,98 +57,118 @@ static bool read_line(const char *path, char *line, size_t cap) {
     return ok;
 }
 
-// Physical cores within the affinity mask: processors that are the first allowed one of their sibling group.
-static int count_cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        long n = sysconf(_SC_NPROCESSORS_ONLN);
-        return n < 1 ? 1 : n > 256 ? 256 : (int)n;
+static bool allowed(const uint8_t *mask, size_t n_cpu, size_t cpu) { return cpu < n_cpu && (mask[cpu / 8] >> cpu % 8 & 1); }
+
+// Whether cpu is the first allowed one of its core, from a list such as "0,8" or "0-1".
+static bool is_first(const char *list, const uint8_t *mask, size_t n_cpu, size_t cpu) {
+    for (const char *p = list; *p >= '0' && *p <= '9'; p++) {
+        char *end;
+        unsigned long lo = strtoul(p, &end, 10), hi = lo;
+        if (*end == '-') hi = strtoul(end + 1, &end, 10);
+        for (unsigned long s = lo; s <= hi && s < cpu; s++)
+            if (allowed(mask, n_cpu, s)) return false;
+        if (*(p = end) != ',') break;
     }
-    int n_cores = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &set)) continue;
-        char path[96], line[256];
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        bool first = true;
-        if (read_line(path, line, sizeof line)) {
-            // "0,8" or "0-1": any allowed sibling below this one stands for the core.
-            for (char *p = line; *p >= '0' && *p <= '9';) {
-                long lo = strtol(p, &p, 10), hi = lo;
-                if (*p == '-') hi = strtol(p + 1, &p, 10);
-                for (long s = lo; s <= hi && s < cpu && s < CPU_SETSIZE; s++)
-                    if (CPU_ISSET((int)s, &set)) first = false;
-                if (*p != ',') break;
-                p++;
-            }
-        }
-        n_cores += first;
-    }
-    return n_cores < 1 ? 1 : n_cores;
+    return true;
 }
 
-// Whole processors granted by one cgroup folder; 0: no bound there.
-static long quota_of_folder(const char *dir, bool v2) {
-    char path[600], line[64];
+static void count_cores(ch_cpu_room *r, const char *root, const uint8_t *mask, size_t n_cpu) {
+    for (size_t cpu = 0; cpu < n_cpu; cpu++) {
+        if (!allowed(mask, n_cpu, cpu)) continue;
+        path_buf path;
+        char line[256];
+        snprintf(path, sizeof path, "%.500s/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", root, cpu);
+        r->n_cpu++;
+        r->n_core += !read_line(path, line, sizeof line) || is_first(line, mask, n_cpu, cpu);
+    }
+}
+
+// Processors granted by one cgroup folder; 0: no bound there.
+static double quota_of_folder(const char *dir, bool v2) {
+    path_buf path;
+    char line[64];
     long quota = 0, period = 0;
+    snprintf(path, sizeof path, "%.600s/%s", dir, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    if (!read_line(path, line, sizeof line)) return 0;
     if (v2) {
-        snprintf(path, sizeof path, "%s/cpu.max", dir);
-        if (!read_line(path, line, sizeof line) || sscanf(line, "%ld %ld", &quota, &period) != 2) return 0;
+        if (sscanf(line, "%ld %ld", &quota, &period) != 2) return 0; // "max 100000"
     } else {
-        snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", dir);
-        if (!read_line(path, line, sizeof line)) return 0;
-        quota = strtol(line, NULL, 10);
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
+        quota = strtol(line, NULL, 10); // -1: none
+        snprintf(path, sizeof path, "%.600s/cpu.cfs_period_us", dir);
         if (!read_line(path, line, sizeof line)) return 0;
         period = strtol(line, NULL, 10);
     }
-    if (quota <= 0 || period <= 0) return 0;
-    return quota < period ? 1 : quota / period;
+    return quota > 0 && period > 0 ? (double)quota / (double)period : 0;
 }
 
-// Smallest quota on the way from the process's cgroup up to the root.
-static long smallest_quota(const char *root, const char *group, bool v2) {
-    char dir[512];
-    int n = snprintf(dir, sizeof dir, "%s%s", root, group);
+// Smallest quota on the way from the process's cgroup up to the root. In a container the group's name may be the host's: the
+// folders that are not there bound nothing.
+static double smallest_quota(const char *base, const char *group, bool v2) {
+    path_buf dir;
+    int n = snprintf(dir, sizeof dir, "%s%s", base, strcmp(group, "/") ? group : "");
     if (n < 0 || (size_t)n >= sizeof dir) return 0;
-    long best = 0;
-    for (size_t root_len = strlen(root);;) {
-        long q = quota_of_folder(dir, v2);
+    double best = 0;
+    for (size_t base_len = strlen(base);;) {
+        double q = quota_of_folder(dir, v2);
         if (q > 0 && (best == 0 || q < best)) best = q;
         char *slash = strrchr(dir, '/');
-        if (!slash || (size_t)(slash - dir) < root_len) return best;
+        if (!slash || (size_t)(slash - dir) < base_len) return best;
         *slash = 0;
     }
 }
 
-static long cgroup_quota(void) {
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    if (!f) return 0;
+// Whether "cpu" is one of the names between commas.
+static bool names_cpu(const char *controllers) {
+    for (const char *p = controllers; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, "cpu", 3) == 0 && (p[3] == ',' || p[3] == 0)) return true;
+    return false;
+}
+
+static double cgroup_quota(const char *root) {
+    path_buf path;
     char line[512];
-    long best = 0;
-    while (fgets(line, sizeof line, f)) {
+    double best = 0;
+    snprintf(path, sizeof path, "%.600s/proc/self/cgroup", root);
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    while (fgets(line, sizeof line, f)) { // "4:cpu,cpuacct:/group" or, version 2, "0::/group"
         line[strcspn(line, "\n")] = 0;
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group) continue;
         *group++ = 0;
         controllers++;
-        long q = 0;
-        if (*controllers == 0) {
-            q = smallest_quota("/sys/fs/cgroup", group, true);
-        } else {
-            // "cpu" as one of the names between commas
-            bool cpu = false;
-            for (const char *p = controllers; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
-                cpu |= strncmp(p, "cpu", 3) == 0 && (p[3] == ',' || p[3] == 0);
-            if (cpu) q = smallest_quota("/sys/fs/cgroup/cpu", group, false);
-        }
+        bool v2 = *controllers == 0;
+        if (!v2 && !names_cpu(controllers)) continue;
+        snprintf(path, sizeof path, "%.560s/sys/fs/cgroup%s", root, v2 ? "" : "/cpu");
+        double q = smallest_quota(path, group, v2);
         if (q > 0 && (best == 0 || q < best)) best = q;
     }
     fclose(f);
     return best;
 }
 
+void ch_cpu_room_of(ch_cpu_room *r, const char *root, const uint8_t *mask, size_t n_cpu) {
+    *r = (ch_cpu_room){0};
+    count_cores(r, root, mask, n_cpu);
+    r->quota = cgroup_quota(root);
+    long n = r->n_core, quota = (long)(r->quota < 1024 ? r->quota : 1024);
+    if (r->quota > 0 && quota < n) n = quota;
+    r->n_threads = n < 1 ? 1 : n > 256 ? 256 : (int)n;
+}
+
+void ch_cpu_room_now(ch_cpu_room *r) {
+    enum { MOST = 8192 };
+    uint8_t mask[MOST / 8] = {0};
+    // The kernel copies whole words, in the machine's byte order: x86 and ARM are little-endian, so bit i is processor i.
+    if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)(void *)mask) != 0) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        for (long i = 0; i < n && i < MOST; i++) mask[i / 8] |= (uint8_t)(1u << i % 8);
+    }
+    ch_cpu_room_of(r, "", mask, MOST);
+}
+
 int ch_cpu_default_threads(void) {
-    long n = count_cores(), quota = cgroup_quota();
-    if (quota > 0 && quota < n) n = quota;
-    return n < 1 ? 1 : n > 256 ? 256 : (int)n;
+    ch_cpu_room r;
+    ch_cpu_room_now(&r);
+    return r.n_threads;
 }

@@ -56,6 +56,20 @@ void ch_map_drop(const void *p, size_t n) {
     if (b < end) madvise((void *)b, end - b, MADV_DONTNEED);
 }
 
+bool ch_map_resident(const void *p, size_t n) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)p / page * page, end = (uintptr_t)p + n;
+    unsigned char here[1024];
+    while (at < end) {
+        size_t n_page = (end - at + page - 1) / page;
+        if (n_page > sizeof here) n_page = sizeof here;
+        if (mincore((void *)at, n_page * page, here) != 0) return false;
+        for (size_t i = 0; i < n_page; i++)
+            if (!(here[i] & 1)) return false;
+        at += n_page * page;
+    }
+    return true;
+}
+
 int ch_read_file(ch_buf *b, const char *path, ch_error *e) {
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open_for_read(path, e);

@@ -50,7 +50,7 @@ void *ch_alloc_array(size_t n, size_t size) {
     return ch_mul_size(n, size, &total) ? ch_alloc(total) : NULL;
 }
 
-void *ch_alloc_aligned(size_t size, size_t align) {
+void *ch_alloc_untouched(size_t size, size_t align) {
     if (!alloc_allowed()) return NULL;
     if (align < sizeof(void *)) align = sizeof(void *);
     // Weights, states and caches are streamed: with pages of 2 MiB the processor walks fewer page tables. Asked for before the
@@ -60,7 +60,12 @@ void *ch_alloc_aligned(size_t size, size_t align) {
     void *p = NULL;
     if (posix_memalign(&p, align, size ? size : 1) != 0) return NULL;
     if (huge) (void)madvise(p, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
-    memset(p, 0, size);
+    return p;
+}
+
+void *ch_alloc_aligned(size_t size, size_t align) {
+    void *p = ch_alloc_untouched(size, align);
+    if (p) memset(p, 0, size);
     return p;
 }
 

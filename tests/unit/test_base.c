@@ -444,6 +444,92 @@ static void test_pool_split(void **state) {
             }
 }
 
+static int remove_tree(void **state) {
+    char cmd[120];
+    snprintf(cmd, sizeof cmd, "rm -rf %s", (const char *)*state);
+    free(*state);
+    return system(cmd);
+}
+
+// ---- processors: folders as the system has them ---------------------------------------------------------------------------
+static void put_text(const char *root, const char *path, const char *text) {
+    char all[400];
+    snprintf(all, sizeof all, "%s%s", root, path);
+    for (char *s = all + strlen(root) + 1; *s; s++)
+        if (*s == '/') *s = 0, mkdir(all, 0777), *s = '/';
+    FILE *f = fopen(all, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void put_siblings(const char *root, int cpu, const char *list) {
+    char path[100];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    put_text(root, path, list);
+}
+
+static void expect_room(const char *root, uint32_t mask, int n_cpu, int n_core, double quota, int n_threads) {
+    ch_cpu_room r;
+    uint8_t bits[4] = {(uint8_t)mask, (uint8_t)(mask >> 8), (uint8_t)(mask >> 16), (uint8_t)(mask >> 24)};
+    ch_cpu_room_of(&r, root, bits, 32);
+    assert_int_equal(r.n_cpu, n_cpu);
+    assert_int_equal(r.n_core, n_core);
+    assert_true(r.quota == quota);
+    assert_int_equal(r.n_threads, n_threads);
+}
+
+static void test_cpu_room(void **state) {
+    const char *top = *state;
+    char root[300];
+    // Nothing readable: every processor counts.
+    snprintf(root, sizeof root, "%s/none", top);
+    expect_room(root, 0xf, 4, 4, 0, 4);
+    expect_room(root, 0, 0, 0, 0, 1);
+    // 8 processors, 4 cores: siblings i and i + 4, written as a list or a range.
+    snprintf(root, sizeof root, "%s/smt", top);
+    mkdir(root, 0777);
+    for (int i = 0; i < 8; i++) put_siblings(root, i, i % 4 == 0 ? "0,4\n" : i % 4 == 1 ? "1,5\n" : i % 4 == 2 ? "2,6\n" : "3,7\n");
+    expect_room(root, 0xff, 8, 4, 0, 4);
+    expect_room(root, 0xf0, 4, 4, 0, 4); // only second siblings are allowed
+    expect_room(root, 0x33, 4, 2, 0, 2);
+    expect_room(root, 0x01, 1, 1, 0, 1);
+    put_siblings(root, 0, "0-1\n"), put_siblings(root, 1, "0-1\n");
+    put_siblings(root, 2, "2-3,6-7\n"), put_siblings(root, 3, "2-3,6-7\n");
+    expect_room(root, 0x0f, 4, 2, 0, 2);
+    expect_room(root, 0x0e, 3, 2, 0, 2);
+    put_siblings(root, 0, "garbage"), put_siblings(root, 1, "");
+    expect_room(root, 0x03, 2, 2, 0, 2);
+    // cgroup version 2: the smallest bound on the way up.
+    put_text(root, "/proc/self/cgroup", "0::/a/b\n");
+    put_text(root, "/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    expect_room(root, 0xf0, 4, 4, 0, 4);
+    put_text(root, "/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+    expect_room(root, 0xf0, 4, 4, 2.5, 2);
+    put_text(root, "/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+    expect_room(root, 0xf0, 4, 4, 0.5, 1);
+    put_text(root, "/sys/fs/cgroup/a/b/cpu.max", "800000 100000\n");
+    put_text(root, "/sys/fs/cgroup/a/cpu.max", "900000 100000\n");
+    expect_room(root, 0xf0, 4, 4, 8, 4); // more than there are cores
+    // In a container: the group's name is the host's, the folder's root is the container's own.
+    put_text(root, "/proc/self/cgroup", "0::/elsewhere/x\n");
+    put_text(root, "/sys/fs/cgroup/cpu.max", "300000 100000\n");
+    expect_room(root, 0xf0, 4, 4, 3, 3);
+    put_text(root, "/proc/self/cgroup", "0::/\n");
+    expect_room(root, 0xf0, 4, 4, 3, 3);
+    put_text(root, "/sys/fs/cgroup/cpu.max", "300000\n"); // broken: no bound
+    expect_room(root, 0xf0, 4, 4, 0, 4);
+    // Version 1, beside other controllers whose names begin alike.
+    put_text(root, "/proc/self/cgroup", "5:cpuset:/c\n4:cpuacct,cpu:/c\n1:name=systemd:/c\nbroken\n0::/c\n");
+    put_text(root, "/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "-1\n");
+    put_text(root, "/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");
+    expect_room(root, 0xf0, 4, 4, 0, 4);
+    put_text(root, "/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "200000\n");
+    expect_room(root, 0xf0, 4, 4, 2, 2);
+    put_text(root, "/proc/self/cgroup", "5:cpuset:/c\n");
+    expect_room(root, 0xf0, 4, 4, 0, 4);
+}
+
 static void test_cpu(void **state) {
     (void)state;
     ch_cpu c;
@@ -461,6 +547,7 @@ int main(void) {
         cmocka_unit_test(test_rng),       cmocka_unit_test(test_half),  cmocka_unit_test(test_utf8),
         cmocka_unit_test_setup_teardown(test_files, make_folder, remove_folder),
         cmocka_unit_test(test_pool),      cmocka_unit_test(test_pool_idle), cmocka_unit_test(test_pool_split), cmocka_unit_test(test_cpu),
+        cmocka_unit_test_setup_teardown(test_cpu_room, make_folder, remove_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
