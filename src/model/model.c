@@ -116,10 +116,10 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
     m->want_mtp = p->mtp, m->layout.rotate = !p->no_kv_hadamard;
     int n_threads = p->meta_only ? 1 : p->n_threads ? p->n_threads : ch_cpu_default_threads();
     if ((rc = ch_op_create(&m->op, p->tier, n_threads, e))) goto fail;
-    m->info.n_batch = n_batch, m->info.n_seq = n_seq, m->info.n_threads = n_threads, m->info.tier = ch_op_tier(m->op);
+    m->info.n_batch = n_batch, m->info.n_seq = n_seq, m->info.n_threads = n_threads, m->info.tier = ch_op_tier(m->op), m->info.best_tier = ch_op_best_tier(m->op);
     if ((rc = pick_arch(m, e)) || (rc = m->arch->bind(m, &m->arch_data, e)) || (rc = check_all_used(m, e))) goto fail;
     make_plan(m);
-    if (!p->meta_only && ((rc = prepare_weights(m, p, e)) || (rc = dry_run(m, e)))) goto fail;
+    if (!p->meta_only && ((rc = dry_run(m, e)) || (rc = prepare_weights(m, p, e)))) goto fail;
     fill_info(m);
     if (p->meta_only) ch_op_free(&m->op);
     *out = m;
@@ -147,6 +147,10 @@ const ch_model_info *ch_model_get_info(const ch_model *m) { return &m->info; }
 const ch_seq_plan *ch_model_plan(const ch_model *m) { return &m->plan; }
 const ch_weight *ch_model_weight_at(const ch_model *m, size_t i) { return i < m->n_weight ? m->weight[i] : NULL; }
 ch_op_counts ch_model_counts(const ch_model *m) { return ch_op_get_counts(m->op); }
+
+double ch_model_measure_read(ch_model *m) {
+    return m->op ? ch_op_measure_read(m->op, (const ch_weight *const *)m->weight, m->n_weight) : 0;
+}
 
 void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user) { m->trace = fn, m->trace_user = user; }
 

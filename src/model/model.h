@@ -54,13 +54,15 @@ typedef struct ch_model_info {
     size_t kv_bytes_per_token; // over all layers
     size_t state_bytes;        // per sequence, over all layers
     const ch_layer_info *layer; // [n_layer]
-    const char *tier;           // kernel tier in use
+    const char *tier, *best_tier; // kernel tier in use; the best this processor has
     int n_threads, n_batch, n_seq;
 } ch_model_info;
 const ch_model_info *ch_model_get_info(const ch_model *m);
 const ch_seq_plan *ch_model_plan(const ch_model *m);
 const ch_weight *ch_model_weight_at(const ch_model *m, size_t i); // every bound matrix; NULL past the end
 ch_op_counts ch_model_counts(const ch_model *m);                  // work of all steps so far (not with meta_only)
+
+double ch_model_measure_read(ch_model *m); // ch_op_measure_read of its weights; between steps
 
 // One step. Rows are tokens; the rows of a segment follow each other and continue its sequence from its length. A sequence
 // appears in one segment only. Prefill and decode of many sequences may mix.

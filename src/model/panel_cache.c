@@ -208,7 +208,7 @@ static int write_file(cache *c, ch_error *e) {
     if (!rc) rc = make_room(c, e);
     if (!rc) rc = ch_outfile_open(&out, c->path, e);
     if (!rc) rc = ch_outfile_reserve(out, c->header.file_bytes, e);
-    if (!rc && (!sum || !(buffer = ch_alloc_aligned(c->buffer_bytes, 64)))) rc = ch_error_set(e, CH_ENOMEM, "no memory to pack weights in");
+    if (!rc && (!sum || !(buffer = ch_alloc_untouched(c->buffer_bytes, 64)))) rc = ch_error_set(e, CH_ENOMEM, "no memory to pack weights in");
     if (!rc) rc = ch_outfile_write(out, &c->header, sizeof c->header, e);
     if (!rc) rc = ch_outfile_write(out, c->entry, c->n_entry * sizeof *c->entry, e);
     if (!rc) rc = write_matrices(c, out, buffer, sum, e);

@@ -55,7 +55,8 @@ int ch_op_weight_size(const ch_op *op, const ch_weight *w, bool keep_raw, size_t
 uint32_t ch_op_packed_layout(const ch_op *op); // rises when the tier writes these bytes in another way
 // Makes mat over that many bytes, 64-byte aligned, which are packed already or will be. They stay the caller's. NULL: raw is read.
 int ch_op_weight_attach(ch_op *op, ch_weight *w, const uint8_t *packed, size_t bytes, ch_error *e);
-void ch_op_weight_pack(ch_op *op, const ch_weight *w, uint8_t *packed); // on all workers, into the attached bytes
+// On all workers, into the attached bytes. After a dry run each worker packs the rows that it will multiply.
+void ch_op_weight_pack(ch_op *op, const ch_weight *w, uint8_t *packed);
 // All of these with memory of its own.
 int ch_op_weight_prepare(ch_op *op, ch_weight *w, bool keep_raw, ch_error *e);
 void ch_op_weight_release(ch_weight *w);
@@ -286,5 +287,9 @@ typedef struct ch_op_counts {
     uint64_t moe_calls, experts; // calls of ch_op_moe, and the experts that they touched
 } ch_op_counts;
 ch_op_counts ch_op_get_counts(const ch_op *op);
+// 1e9 bytes a second that all workers together read from these weights, a few milliseconds' worth. 0: they are too small to tell
+// (64 MiB), or not in memory.
+double ch_op_measure_read(ch_op *op, const ch_weight *const *w, size_t n_w);
+const char *ch_op_best_tier(const ch_op *op); // that this processor has
 
 #endif

@@ -341,7 +341,49 @@ static void test_moe(void **state) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) run_moe(tiers[t], &cases[i]);
 }
 
+// ---- packing --------------------------------------------------------------------------------------------------------------
+// Whoever packs which rows, the bytes are the same: matrices alone or multiplied in one call, any number of workers.
+static void test_pack_shares(void **state) {
+    enum { N_IN = 256, N = 3 };
+    static const size_t n_out[N] = {16 * 9 + 5, 16, 16 * 40};
+    const ch_type_info *t = ch_quant_type_by_name("q8_0");
+    (void)state;
+    size_t row;
+    assert_true(ch_quant_row_bytes(t, N_IN, &row));
+    ch_weight w[N];
+    uint8_t *raw[N], *want[N] = {0};
+    ch_rng r;
+    ch_rng_seed(&r, 4);
+    for (int i = 0; i < N; i++) {
+        raw[i] = ch_alloc(row * n_out[i]);
+        for (size_t k = 0; k < row * n_out[i]; k++) raw[i][k] = (uint8_t)(ch_rng_u64(&r) >> 40);
+    }
+    for (int n_threads = 1; n_threads <= 9; n_threads += 2) {
+        ch_error e = {0};
+        ch_op *op = open_op(NULL, n_threads);
+        ch_op_mul mul[N];
+        for (int i = 0; i < N; i++) {
+            w[i] = (ch_weight){.name = "w", .type = t, .n_in = N_IN, .n_out = n_out[i], .n_mat = 1, .raw = raw[i], .raw_bytes = row * n_out[i]};
+            mul[i] = (ch_op_mul){.w = &w[i]};
+        }
+        if (n_threads > 1) {
+            ch_op_dry_begin(op);
+            ch_op_matmul(op, mul, N, NULL, 1);
+            ch_op_matmul(op, mul + 2, 1, NULL, 1); // once more by itself: the first use counts
+            assert_int_equal(ch_op_dry_end(op, &e), 0);
+        }
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(ch_op_weight_prepare(op, &w[i], false, &e), 0);
+            if (!want[i] && w[i].packed_bytes) want[i] = ch_alloc(w[i].packed_bytes), memcpy(want[i], w[i].packed, w[i].packed_bytes);
+            if (w[i].packed) assert_memory_equal(w[i].packed, want[i], w[i].packed_bytes);
+            ch_op_weight_release(&w[i]);
+        }
+        ch_op_free(&op);
+    }
+    for (int i = 0; i < N; i++) ch_free(raw[i]), ch_free(want[i]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gdn), cmocka_unit_test(test_attention), cmocka_unit_test(test_moe)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gdn), cmocka_unit_test(test_attention), cmocka_unit_test(test_moe), cmocka_unit_test(test_pack_shares)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

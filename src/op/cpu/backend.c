@@ -9,7 +9,10 @@ int ch_op_create(ch_op **out, const char *tier, int n_threads, ch_error *e) {
     if (!op) return ch_error_set(e, CH_ENOMEM, "no memory for the backend");
     ch_cpu cpu;
     ch_cpu_detect(&cpu);
-    int rc = ch_kern_init(&op->kern, &cpu, tier, e);
+    ch_kern_peak_init(&op->peak, &cpu);
+    int rc = ch_kern_init(&op->kern, &cpu, NULL, e);
+    op->best_tier = op->kern.name;
+    if (!rc && tier) rc = ch_kern_init(&op->kern, &cpu, tier, e);
     if (!rc) rc = ch_pool_create(&op->pool, n_threads, e);
     if (rc) return ch_op_free(&op), rc;
     *out = op;
@@ -21,11 +24,13 @@ void ch_op_free(ch_op **pop) {
     if (!op) return;
     if (op->pool) ch_pool_free(&op->pool);
     for (int i = 0; i < BUF_N; i++) ch_free(op->buf[i]);
+    ch_free(op->share);
     ch_free(op);
     *pop = NULL;
 }
 
 const char *ch_op_tier(const ch_op *op) { return op->kern.name; }
+const char *ch_op_best_tier(const ch_op *op) { return op->best_tier; }
 int ch_op_n_threads(const ch_op *op) { return ch_pool_size(op->pool); }
 size_t ch_op_page_tokens(const ch_op *op) { return (void)op, CH_KV_PAGE; }
 bool ch_op_is_dry(const ch_op *op) { return op->dry; }
@@ -100,14 +105,39 @@ typedef struct pack_job {
     const ch_weight *w;
     uint8_t *packed;
     size_t row_bytes, mat_bytes; // of the file's rows; of one packed matrix
+    ch_op_share share;
 } pack_job;
 
+static size_t grains_of(const ch_weight *w) { return (w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN * w->n_mat; }
+
+// Without memory for the list a matrix is split by itself.
+void ch_op_note_share(ch_op *op, const ch_weight *w, size_t first, size_t total) {
+    for (size_t i = 0; i < op->n_share; i++)
+        if (op->share[i].w == w) return;
+    if (op->n_share == op->cap_share) {
+        size_t cap = op->cap_share ? 2 * op->cap_share : 64;
+        ch_op_share *more = ch_realloc(op->share, cap * sizeof *more);
+        if (!more) return;
+        op->share = more, op->cap_share = cap;
+    }
+    op->share[op->n_share++] = (ch_op_share){w, first, total};
+}
+
+static ch_op_share share_of(const ch_op *op, const ch_weight *w) {
+    for (size_t i = 0; i < op->n_share; i++)
+        if (op->share[i].w == w) return op->share[i];
+    return (ch_op_share){w, 0, grains_of(w)};
+}
+
+// A worker packs the rows that it will multiply, so that their pages lie on its own memory node.
 static void pack_worker(void *arg, int worker, int n_workers) {
     const pack_job *j = arg;
     const ch_weight *w = j->w;
-    size_t grains = (w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN, b, e;
+    size_t all = grains_of(w), grains = all / w->n_mat, first = j->share.first, b, e;
     const uint8_t *kept = NULL; // first byte of the file whose page may still be here
-    ch_pool_split(grains * w->n_mat, 1, worker, n_workers, &b, &e);
+    ch_pool_split(j->share.total, 1, worker, n_workers, &b, &e);
+    b = b > first ? b - first : 0, e = e > first ? e - first : 0;
+    if (e > all) e = all;
     for (; b < e; b++) {
         size_t i = b / grains, r0 = b % grains * CH_MAT_GRAIN, r1 = r0 + CH_MAT_GRAIN < w->n_out ? r0 + CH_MAT_GRAIN : w->n_out;
         ch_mat m = w->mat[i];
@@ -143,7 +173,7 @@ int ch_op_weight_attach(ch_op *op, ch_weight *w, const uint8_t *packed, size_t b
 }
 
 void ch_op_weight_pack(ch_op *op, const ch_weight *w, uint8_t *packed) {
-    pack_job j = {&op->kern, w, packed, w->raw_bytes / (w->n_out * w->n_mat), w->packed_bytes / w->n_mat};
+    pack_job j = {&op->kern, w, packed, w->raw_bytes / (w->n_out * w->n_mat), w->packed_bytes / w->n_mat, share_of(op, w)};
     ch_pool_run(op->pool, pack_worker, &j);
 }
 
@@ -151,7 +181,7 @@ int ch_op_weight_prepare(ch_op *op, ch_weight *w, bool keep_raw, ch_error *e) {
     size_t bytes;
     int rc = ch_op_weight_size(op, w, keep_raw, &bytes, e);
     if (rc) return rc;
-    if (bytes && !(w->own = ch_alloc_aligned(bytes, 64)))
+    if (bytes && !(w->own = ch_alloc_untouched(bytes, 64)))
         return ch_error_set(e, CH_ENOMEM, "%s: %zu MiB of packed weights cannot be had", w->name, bytes >> 20);
     rc = ch_op_weight_attach(op, w, w->own, bytes, e);
     if (!rc && bytes) ch_op_weight_pack(op, w, w->own);

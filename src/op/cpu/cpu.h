@@ -24,8 +24,16 @@ enum {
     BUF_N
 };
 
+// Products that run as one split their rows over the workers as one: where a matrix's grains lie among theirs.
+typedef struct ch_op_share {
+    const ch_weight *w;
+    size_t first, total; // grains
+} ch_op_share;
+
 struct ch_op {
     ch_kern kern;
+    ch_kern_peak peak;
+    const char *best_tier;
     ch_pool *pool;
     bool dry;
     size_t need[BUF_N]; // bytes, maximum over the dry run
@@ -33,10 +41,14 @@ struct ch_op {
     size_t scratch_used; // bytes of BUF_SCRATCH in use
     size_t work_part, attn_part; // bytes per worker in BUF_WORK, BUF_ATTN_WORK
     ch_op_counts counts;
+    ch_op_share *share; // [n_share], noted in the dry run
+    size_t n_share, cap_share;
 };
 
 // Rows smaller than this (floats in all) are done by the caller alone: waking workers costs more than the work.
 enum { SMALL_OP = 16384 };
+
+void ch_op_note_share(ch_op *op, const ch_weight *w, size_t first, size_t total); // dry run
 
 // In a dry run notes the size and returns false. In a real run returns true (the buffer is there).
 bool ch_op_need(ch_op *op, int buf, size_t bytes);

@@ -177,7 +177,15 @@ void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x,
         j.ld[kind] = op->kern.act_bytes(kind, mul[0].w->n_in);
         ch_op_need(op, BUF_ACT + kind - 1, n_row * j.ld[kind]);
     }
-    if (op->dry) return;
+    if (op->dry) {
+        size_t total = 0, first = 0;
+        for (size_t i = 0; i < n_mul; i++) total += (mul[i].w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN;
+        for (size_t i = 0; i < n_mul; i++) {
+            ch_op_note_share(op, mul[i].w, first, total);
+            first += (mul[i].w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN;
+        }
+        return;
+    }
     for (size_t i = 0; i < n_mul; i++) ch_op_count(op, mul[i].w, 1, n_row);
     ch_pool_run(op->pool, mul_worker, &j);
 }
