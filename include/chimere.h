@@ -133,6 +133,8 @@ typedef struct chimere_metrics {
     uint64_t tokens_generated;
     uint64_t steps;
     uint64_t step_ns;          // time inside the model
+    uint64_t read_rate;        // bytes a second that memory gave; 0: not measured (small model, not in memory yet)
+    uint64_t decode_rate;      // bytes a second read by steps of one token, over the last second of them; 0: none yet
     int32_t slots_busy, queue_length, sessions;
     uint64_t last_step_age_ms; // since the last step ended, while work is there; 0 when idle. Large: the engine is stuck.
 } chimere_metrics;

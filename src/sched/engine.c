@@ -258,8 +258,10 @@ int chimere_engine_open(chimere_engine **engine, const chimere_engine_params *p,
     }
     if (!rc)
         rc = open_buffers(eng, &s, &why);
-    if (!rc)
+    if (!rc) {
+        ch_sched_open_speed(eng, s.no_repack);
         rc = start_threads(eng, &why);
+    }
     if (rc) {
         chimere_engine_close(&eng);
         return ch_sched_give_error(e, &why, rc);
@@ -359,7 +361,8 @@ void chimere_engine_get_metrics(const chimere_engine *engine, chimere_metrics *o
         .tokens_prompt = atomic_load(&c->tokens_prompt), .tokens_reused = atomic_load(&c->tokens_reused),
         .tokens_generated = atomic_load(&c->tokens_generated), .steps = atomic_load(&c->steps),
         .step_ns = atomic_load(&c->step_ns), .slots_busy = atomic_load(&c->slots_busy),
-        .sessions = atomic_load(&c->sessions), .last_step_age_ms = last && now > last ? (now - last) / 1000000 : 0};
+        .sessions = atomic_load(&c->sessions), .read_rate = atomic_load(&c->read_rate),
+        .decode_rate = atomic_load(&c->decode_rate), .last_step_age_ms = last && now > last ? (now - last) / 1000000 : 0};
     pthread_mutex_lock(&eng->lock); // held by others for a few list operations only
     out->queue_length = eng->prep_q.n + eng->ready_q.n;
     pthread_mutex_unlock(&eng->lock);

@@ -180,10 +180,37 @@ void ch_sched_wake(chimere_engine *eng); // takes engine->lock
 void *ch_sched_driver_main(void *engine);
 void *ch_sched_prep_main(void *engine);
 
+// ---- speed (speed.c) ----------------------------------------------------------------------------------------------------
+typedef struct ch_speed_facts {
+    double read_gbps, read_now_gbps; // of memory, at the start and now (0: not known)
+    double decode_gbps;              // read by steps of one token
+    const char *tier, *best_tier;
+    bool no_repack;
+    int n_window; // seconds of decoding before this one
+    int n_threads, n_core, n_cpu; // n_core: that this process may use; n_cpu: of the machine
+    double quota, others;         // processors' worth of time: granted (0: no bound); that others took meanwhile
+    uint64_t swap_bytes, disk_reads, weight_bytes, memory_bytes;
+} ch_speed_facts;
+// Whether decoding is far slower than memory allows; then out has a line that names the likely cause.
+bool ch_sched_judge_speed(const ch_speed_facts *f, char *out, size_t size);
+
+// Driver thread's. A window is a row of one-token steps.
+typedef struct ch_speed {
+    double read_gbps; // 0: not measured yet
+    bool slow, warned, no_repack; // slow: the last window was
+    int n_window;
+    uint64_t n, bytes, ns;
+    uint64_t t0, disk0;
+    double own0, busy0, all0;
+} ch_speed;
+void ch_sched_open_speed(chimere_engine *eng, bool no_repack);
+void ch_sched_note_speed(chimere_engine *eng, uint64_t bytes, uint64_t ns);
+
 typedef struct ch_counters {
     atomic_uint_fast64_t requests, stopped, length, cancelled, failed, refused;
     atomic_uint_fast64_t tokens_prompt, tokens_reused, tokens_generated, steps, step_ns;
     atomic_uint_fast64_t last_step_ns; // clock; 0: idle
+    atomic_uint_fast64_t read_rate, decode_rate; // bytes a second: of memory, and of one-token steps lately
     atomic_int slots_busy, sessions;
 } ch_counters;
 
@@ -223,6 +250,7 @@ struct chimere_engine {
     int32_t n_live; // requests submitted and not finished
     uint64_t serial;
     ch_counters count;
+    ch_speed speed; // driver
 };
 
 // chimere_error and ch_error are the same thing for two audiences.

@@ -10,7 +10,10 @@
 
 static int forward(chimere_engine *eng, const ch_batch *b, float *logits, ch_error *e) {
     int rc;
+    const ch_model_info *mi = ch_model_get_info(eng->model);
+    uint64_t own = mi->state_bytes + mi->kv_bytes_per_token * ch_seq_len(b->seg[0].seq);
     do {
+        uint64_t read = ch_model_counts(eng->model).weight_bytes;
         uint64_t t0 = ch_clock_ns();
 #ifdef CH_DEBUG
         ch_alloc_forbid(true);
@@ -23,6 +26,8 @@ static int forward(chimere_engine *eng, const ch_batch *b, float *logits, ch_err
         atomic_fetch_add(&eng->count.steps, 1);
         atomic_fetch_add(&eng->count.step_ns, t1 - t0);
         atomic_store(&eng->count.last_step_ns, t1);
+        if (rc == CH_OK && b->n_row == 1)
+            ch_sched_note_speed(eng, ch_model_counts(eng->model).weight_bytes - read + own, t1 - t0);
     } while (rc == CH_EBUSY && ch_sched_evict(eng)); // out of pages: what was kept for reuse gives way
     return rc;
 }

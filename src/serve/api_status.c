@@ -74,6 +74,8 @@ enum MHD_Result ch_serve_answer_metrics(ch_exchange *x) {
         {"generated_tokens_total", "counter", "Tokens generated.", (double)m.tokens_generated},
         {"steps_total", "counter", "Model steps.", (double)m.steps},
         {"step_seconds_total", "counter", "Time inside the model.", (double)m.step_ns * 1e-9},
+        {"memory_read_bytes_per_second", "gauge", "Read bandwidth of memory, measured when the model was ready.", (double)m.read_rate},
+        {"decode_read_bytes_per_second", "gauge", "Read by steps of one token lately.", (double)m.decode_rate},
         {"slots_busy", "gauge", "Sequences being computed.", m.slots_busy},
         {"queue_length", "gauge", "Requests waiting for a slot.", m.queue_length},
         {"last_step_age_seconds", "gauge", "Since the last step ended, while there is work.", (double)m.last_step_age_ms * 1e-3},

@@ -145,6 +145,8 @@ static void test_routes(void **state) {
     http_free(&r);
     assert_true(http_ask(&r, f.port, "GET", "/metrics", "", NULL));
     assert_non_null(strstr(r.body.data, "chimere_slots_busy 0"));
+    assert_non_null(strstr(r.body.data, "\nchimere_memory_read_bytes_per_second 0\n"));
+    assert_non_null(strstr(r.body.data, "\nchimere_decode_read_bytes_per_second 0\n"));
     http_free(&r);
     expect_error(&f, "GET", "/v1/models/other", "", NULL, 404, "model_not_found");
     expect_error(&f, "GET", "/nothing", "", NULL, 404, "not_found");

@@ -30,6 +30,8 @@ static struct {
     int32_t (*next)(uint64_t hash, uint64_t n); // NULL: letters by hash, end of turn once in 32
     bool no_slab;
     const char *chat_template;
+    double read_gbps;     // what memory is said to give; 0: not measured
+    uint64_t step_bytes;  // that each step is said to read
     const char *file;     // already written, used as it is; NULL: each opening writes its own
     atomic_int hold;      // > 0: each step waits until it is 0
     atomic_int delay_us;  // of each step
@@ -139,7 +141,7 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
     }
     m->p = *p;
     m->plan = (ch_seq_plan){FAKE_PAGE, FAKE_PAGE * sizeof(uint64_t), fake.no_slab ? 0 : sizeof(fake_state), 42};
-    m->info = (ch_model_info){.arch = "fake", .tier = "ref", .n_vocab = FAKE_N_VOCAB, .n_ctx_train = 256, .n_threads = 1,
+    m->info = (ch_model_info){.arch = "fake", .tier = "avx2", .best_tier = "avx2", .packed_bytes = 1000, .n_vocab = FAKE_N_VOCAB, .n_ctx_train = 256, .n_threads = 1,
                               .n_batch = p->n_batch, .n_seq = p->n_seq, .weight_bytes = 1000};
     *out = m;
     return CH_OK;
@@ -156,6 +158,12 @@ void ch_model_close(ch_model **m)
 
 const ch_gguf *ch_model_gguf(const ch_model *m) { return m->gguf; }
 const ch_model_info *ch_model_get_info(const ch_model *m) { return &m->info; }
+double ch_model_measure_read(ch_model *m) { return (void)m, fake.read_gbps; }
+ch_op_counts ch_model_counts(const ch_model *m)
+{
+    (void)m;
+    return (ch_op_counts){.weight_bytes = (uint64_t)atomic_load(&fake.steps) * fake.step_bytes};
+}
 const ch_seq_plan *ch_model_plan(const ch_model *m) { return &m->plan; }
 
 void ch_model_set_trace(ch_model *m, ch_trace_fn fn, void *user)

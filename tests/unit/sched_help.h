@@ -16,6 +16,8 @@ static CH_UNUSED void fake_reset(void)
 {
     fake.next = NULL;
     fake.no_slab = false;
+    fake.read_gbps = 0;
+    fake.step_bytes = 0;
     fake.chat_template = fake.file = NULL;
     atomic_store(&fake.hold, 0);
     atomic_store(&fake.delay_us, 0);
