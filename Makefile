@@ -1,5 +1,5 @@
 # chimere: one Makefile. `make` builds ./chimere; `make run` and `make test` set everything up on a fresh Debian.
-#   config=release|debug|asan|tsan|fuzz|cover     (objects in build/<config>/)
+#   config=release|debug|asan|tsan|fuzz|cover|arm     (objects in build/<config>/; arm: the kernels and their tests, cross-compiled)
 config ?= release
 B := build/$(config)
 
@@ -9,11 +9,13 @@ CC_asan := gcc
 CC_tsan := gcc
 CC_cover := gcc
 CC_fuzz := clang
+CC_arm := aarch64-linux-gnu-gcc
 CC := $(CC_$(config))
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
 BASE := -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -fno-math-errno -ffp-contract=off -pthread -MMD -MP
 FLAGS_release := -O2 -g
+FLAGS_arm := -O2 -g
 FLAGS_debug := -O1 -g3 -DCH_DEBUG
 FLAGS_asan := -O1 -g3 -DCH_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FLAGS_tsan := -O1 -g3 -DCH_DEBUG -fsanitize=thread
@@ -23,7 +25,7 @@ FLAGS_fuzz := -O1 -g3 -DCH_DEBUG -fsanitize=fuzzer-no-link,address,undefined -fn
 CFLAGS := $(BASE) $(WARN) $(if $(filter asan tsan,$(config)),-Wno-error -Wno-format-truncation) $(FLAGS_$(config))
 comma := ,
 LDFLAGS := -pthread $(filter -fsanitize=% --coverage,$(subst fuzzer-no-link$(comma),,$(FLAGS_$(config))))
-LIBS := -lmicrohttpd -ljansson -lutf8proc -lpcre2-8 -ledit -lxxhash -lm
+LIBS := $(if $(filter arm,$(config)),,-lmicrohttpd -ljansson -lutf8proc -lpcre2-8 -ledit) -lxxhash -lm
 
 # V=1 shows the commands whole.
 Q := $(if $(V),,@)
@@ -34,6 +36,7 @@ say = $(if $(V),,@echo '$(1) $@')
 KEEP_ORDER := $(if $(filter gcc,$(CC)),-fno-tree-reassoc -fno-tree-ter -fno-tree-slp-vectorize -fno-var-tracking-assignments)
 ISA_avx2 := -mavx2 -mfma -mf16c $(KEEP_ORDER)
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c $(KEEP_ORDER)
+ISA_neon := -march=armv8.2-a+dotprod $(KEEP_ORDER)
 # No fuzz target runs a kernel, and clang needs minutes to instrument one.
 ISA_CFLAGS = $(if $(filter fuzz,$(config)),$(filter-out -fsanitize=%,$(CFLAGS)),$(CFLAGS))
 
@@ -43,18 +46,24 @@ TRAIN_BLOCKS := $(patsubst %,src/train/%.o,adam attention delta feed gdn head ro
 TRAIN_CFLAGS := -O3 -fno-trapping-math -fno-signed-zeros -fassociative-math -ffp-contract=fast
 $(addprefix $(B)/,$(TRAIN_BLOCKS)) $(B)/real64/%.o: CFLAGS += $(if $(filter fuzz asan tsan debug cover,$(config)),,$(TRAIN_CFLAGS))
 
-SRC := $(shell find src -name '*.c' | LC_ALL=C sort)
-LIB_SRC := $(filter-out src/cmd/%,$(SRC))
+# On ARM the AVX2 files are compiled through SIMDe (src/kern/arm/arm.h), but for those that NEON replaces.
+ARM := $(findstring aarch64,$(shell $(CC) -dumpmachine))
+NOT_ARM := src/kern/x86/init.c src/kern/x86/mat_avx2.c src/kern/x86/panel_%_avx2.c src/kern/x86/peak_avx2.c
+ifneq ($(ARM),)
+ISA_avx2 := -Isrc/kern/arm/simde $(KEEP_ORDER)
+endif
+SRC := $(filter-out $(if $(ARM),%_avx512.c $(NOT_ARM),src/kern/arm/%),$(shell find src -name '*.c' | LC_ALL=C sort))
+LIB_SRC := $(filter $(if $(filter arm,$(config)),src/base/% src/quant/% src/kern/%,src/%),$(filter-out src/cmd/%,$(SRC)))
 CMD_SRC := $(filter src/cmd/%,$(SRC))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CMD_OBJ := $(CMD_SRC:%.c=$(B)/%.o)
-UNIT_SRC := $(shell find tests -name 'test_*.c' | LC_ALL=C sort)
+UNIT_SRC := $(shell find tests$(if $(filter arm,$(config)),/checkkern) -name 'test_*.c' | LC_ALL=C sort)
 UNIT_BIN := $(UNIT_SRC:tests/%.c=$(B)/tests/%)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(B)/fuzz/%)
 
 .DEFAULT_GOAL := all
-.PHONY: all lib tests fuzzers deps test check asan-test tsan-test fuzz cover lint bench run install clean help
+.PHONY: all lib tests fuzzers deps test check asan-test tsan-test arm-test fuzz cover lint bench run install clean help
 all: $(B)/libchimere.a $(if $(CMD_SRC),chimere)
 	@:
 lib: $(B)/libchimere.a
@@ -77,13 +86,17 @@ $(B)/%_avx512.o: %_avx512.c
 	@mkdir -p $(@D)
 	$(call say,cc)
 	$(Q)$(CC) $(ISA_CFLAGS) $(ISA_avx512) -c $< -o $@
+$(B)/%_neon.o: %_neon.c
+	@mkdir -p $(@D)
+	$(call say,cc)
+	$(Q)$(CC) $(ISA_CFLAGS) $(ISA_neon) -c $< -o $@
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,cc)
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 
 # A test is one program: tests/<folder>/test_<name>.c, with cmocka; it may call any outward header.
-tests: $(UNIT_BIN) $(B)/tests/peers/widen_model
+tests: $(UNIT_BIN) $(if $(filter arm,$(config)),,$(B)/tests/peers/widen_model)
 	@:
 $(B)/tests/%: tests/%.c $(B)/libchimere.a
 	@mkdir -p $(@D)
@@ -147,6 +160,12 @@ asan-test tsan-test:
 	$(MAKE_INNER) config=$(@:-test=) $(if $(CMD_SRC),build/$(@:-test=)/chimere) tests fuzzers
 	@tools/run_tests build/$(@:-test=) $(TESTS)
 
+# The ARM kernels under an emulator.
+arm-test:
+	@tools/install_deps arm
+	$(MAKE_INNER) config=arm tests
+	@tools/run_tests --fast build/arm $(TESTS)
+
 # Every fuzz target for FUZZ_TIME seconds; new inputs stay under build/fuzz/found/, a finding stops with its input's path.
 FUZZ_TIME ?= 60
 fuzz:
@@ -206,6 +225,7 @@ help:
 	@echo 'make test            packages, build, every test (TESTS=part-of-a-name to select)'
 	@echo 'make check           fast subset: no packages, no scripts'
 	@echo 'make asan-test       the tests under AddressSanitizer and UBSan; make tsan-test: under ThreadSanitizer'
+	@echo 'make arm-test        the NEON kernels, cross-compiled, under qemu'
 	@echo 'make fuzz            every fuzz target for FUZZ_TIME=60 seconds (clang)'
 	@echo 'make cover           line coverage by folder'
 	@echo 'make lint            folder layering, size caps, symbol prefixes'

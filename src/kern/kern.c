@@ -5,7 +5,13 @@
 
 #include "kern/tier.h"
 
+#if defined(__aarch64__)
+static const char *const tier_names[] = {"ref", "neon"};
+#define TIER_NAMES "ref or neon"
+#else
 static const char *const tier_names[] = {"ref", "avx2", "avx512"};
+#define TIER_NAMES "ref, avx2 or avx512"
+#endif
 enum { N_TIERS = sizeof tier_names / sizeof *tier_names };
 
 int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *e) {
@@ -14,7 +20,7 @@ int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *
         for (tier = 0; tier < N_TIERS; tier++)
             if (!strcmp(max_tier, tier_names[tier])) break;
         if (tier == N_TIERS)
-            return ch_error_set(e, CH_ERANGE, "kernel tier: expected ref, avx2 or avx512, found \"%.32s\"", max_tier);
+            return ch_error_set(e, CH_ERANGE, "kernel tier: expected " TIER_NAMES ", found \"%.32s\"", max_tier);
     }
     memset(k, 0, sizeof *k);
     k->name = tier_names[CH_TIER_REF];
@@ -26,6 +32,8 @@ int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *
     ch_kern_set_attn_ref(k);
 #if defined(__x86_64__)
     ch_kern_set_x86(k, cpu, tier);
+#elif defined(__aarch64__)
+    ch_kern_set_arm(k, cpu, tier);
 #else
     (void)cpu;
 #endif

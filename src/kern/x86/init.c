@@ -4,6 +4,7 @@
 void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
     if (tier < CH_TIER_AVX2 || !cpu->avx2_fma_f16c) return;
     k->name = "avx2";
+    ch_kern_set_act_avx2(k);
     ch_kern_set_mat_avx2(k);
     ch_kern_set_rows_avx2(k);
     ch_kern_set_conv_avx2(k);

@@ -5,7 +5,8 @@
 #include "kern/tier.h"
 #include "kern/x86/panel.h"
 
-void ch_kern_set_mat_avx2(ch_kern *k);
+void ch_kern_set_act_avx2(ch_kern *k); // packing
+void ch_kern_set_mat_avx2(ch_kern *k); // the product; after set_act
 void ch_kern_set_rows_avx2(ch_kern *k);
 void ch_kern_set_conv_avx2(ch_kern *k);
 void ch_kern_set_delta_avx2(ch_kern *k);
