@@ -269,6 +269,35 @@ static void test_no_number(void **state) {
     close_fixture(&f);
 }
 
+// AdamW and the running average, written out once more.
+static void test_adam(void **state) {
+    (void)state;
+    enum { N = 2 * CH_TRAIN_GRAIN };
+    const ch_train_adam_args first = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-3, .decay = 0.5, .scale = 0.25};
+    const uint8_t decay[2] = {1, 0};
+    float g[N], w[N], m[N] = {0}, v[N] = {0}, mean[N];
+    double ew[N], em[N] = {0}, ev[N] = {0}, emean[N];
+    for (int i = 0; i < N; i++) ew[i] = emean[i] = w[i] = mean[i] = (float)(i - 11) / 7;
+    for (int step = 1; step <= 4; step++) {
+        ch_train_adam_args a = first;
+        a.step = (uint64_t)step;
+        for (int i = 0; i < N; i++) g[i] = (float)((i * 5 + step * 3) % 13 - 6);
+        ch_train_adam(&a, N, decay, g, w, m, v);
+        ch_train_average(0.75f, N, w, mean);
+        for (int i = 0; i < N; i++) {
+            const double x = 0.25 * (double)g[i];
+            em[i] = 0.9 * em[i] + 0.1 * x, ev[i] = 0.98 * ev[i] + 0.02 * x * x;
+            if (i < CH_TRAIN_GRAIN) ew[i] -= 0.01 * 0.5 * ew[i];
+            ew[i] -= 0.01 * (em[i] / (1 - pow(0.9, step))) / (sqrt(ev[i] / (1 - pow(0.98, step))) + 1e-3);
+            emean[i] = 0.75 * emean[i] + 0.25 * ew[i];
+            assert_true(fabs((double)w[i] - ew[i]) <= 1e-6 * (1 + fabs(ew[i])));
+            assert_true(fabs((double)mean[i] - emean[i]) <= 1e-6 * (1 + fabs(emean[i])));
+        }
+    }
+    assert_true(fabs(ch_train_sum_squares(g, 5) - ((double)g[0] * (double)g[0] + (double)g[1] * (double)g[1] + (double)g[2] * (double)g[2] +
+                                                   (double)g[3] * (double)g[3] + (double)g[4] * (double)g[4])) < 1e-9);
+}
+
 // ---- files --------------------------------------------------------------------------------------------------------------------------------
 static int load_changed(const char *path, size_t cut, size_t flip) {
     fixture f;
@@ -345,7 +374,7 @@ static void test_config(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest test[2 * N_KINDS + 5];
+    struct CMUnitTest test[2 * N_KINDS + 6];
     static char name[2 * N_KINDS][64];
     size_t n = 0;
     for (size_t i = 0; i < N_KINDS; i++) {
@@ -354,8 +383,8 @@ int main(void) {
         test[n++] = (struct CMUnitTest){.name = name[2 * i], .test_func = test_engine, .initial_state = (void *)(intptr_t)i};
         test[n++] = (struct CMUnitTest){.name = name[2 * i + 1], .test_func = test_curve, .initial_state = (void *)(intptr_t)i};
     }
-    const struct CMUnitTest more[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_threads), cmocka_unit_test(test_no_number),
+    const struct CMUnitTest more[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_threads), cmocka_unit_test(test_no_number), cmocka_unit_test(test_adam),
                                       cmocka_unit_test(test_damage), cmocka_unit_test(test_config)};
     memcpy(test + n, more, sizeof more);
-    return _cmocka_run_group_tests("trainer", test, n + 5, NULL, NULL);
+    return _cmocka_run_group_tests("trainer", test, n + 6, NULL, NULL);
 }

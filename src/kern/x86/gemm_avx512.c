@@ -42,19 +42,19 @@ CH_FORCE_INLINE void tile_of(const size_t n_row, const size_t n_vec, size_t k, c
 CH_FORCE_INLINE void tile_rows(size_t n_row, const size_t n_vec, size_t k, const float *a, size_t ra, size_t ca, const float *b,
                                size_t ld_b, bool add, float *c, size_t ld_c) {
     switch (n_row) {
-    case 12: tile_of(12, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); return;
-    case 9: case 10: case 11:
-        tile_of(9, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c);
-        break;
-    case 6: case 7: case 8:
-        tile_of(6, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c);
-        break;
-    case 3: case 4: case 5:
-        tile_of(3, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c);
-        break;
-    default: break;
+    case 1: tile_of(1, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 2: tile_of(2, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 3: tile_of(3, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 4: tile_of(4, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 5: tile_of(5, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 6: tile_of(6, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 7: tile_of(7, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 8: tile_of(8, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 9: tile_of(9, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 10: tile_of(10, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    case 11: tile_of(11, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
+    default: tile_of(12, n_vec, k, a, ra, ca, b, ld_b, add, c, ld_c); break;
     }
-    for (size_t r = n_row / 3 * 3; r < n_row; r++) tile_of(1, n_vec, k, a + r * ra, ra, ca, b, ld_b, add, c + r * ld_c, ld_c);
 }
 
 static void tile(size_t n_row, size_t n_vec, size_t k, const float *a, size_t ra, size_t ca, const float *b, size_t ld_b,
