@@ -168,6 +168,10 @@ def main():
     expect("same bytes for a seed", one == two)
     expect("other bytes for another seed", write("c", 0.2, 1, "--seed", "2", "--only", "sums")["sums.jsonl"] != write("d", 0.2, 1, "--only", "sums")["sums.jsonl"])
     held_out(one)
+    facts = write("e", 0.1, 1, "--only", "talk", "--new-facts", "20")
+    asked = [json.loads(x)["messages"][0]["content"] for x in facts["new_facts_eval.jsonl"].split("\n") if x]
+    taught = {json.loads(x)["messages"][-2]["content"] for x in facts["new_facts.jsonl"].split("\n") if x}
+    expect("new facts", len(asked) >= 40 and len(taught) >= 200 and not taught & set(asked), (len(asked), len(taught)))
     read_by_the_program("a")
     expect("held-out share", abs(sum(lib.is_held("k", str(i)) for i in range(12000)) - 1000) < 150)
     print("%d passed, %d failed" % (passed, failed))

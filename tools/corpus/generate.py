@@ -149,6 +149,28 @@ def eval_items(seed, n):
     return out
 
 
+# ---- facts for a fine-tune --------------------------------------------------------------------------------------------------
+def new_facts(seed, n):
+    """Capitals of n countries that do not exist: records that teach them, and questions in other wordings."""
+    r = random.Random("%d/new_facts" % seed)
+    train, test, seen = [], [], set()
+    while len(seen) < n:
+        v = {"x": lib.cap(lib.nonce(r, 3)), "y": lib.cap(lib.nonce(r, 2))}
+        if v["x"] in seen:
+            continue
+        seen.add(v["x"])
+        for form in kind_facts.forms(kind_facts.CAPITAL):
+            q = kind_facts.put(form, **v)
+            text = kind_facts.put(r.choice(["The capital of $x is $y.", "$y is the capital of $x."]), **v)
+            check = {"type": "answer", "text": v["y"], "not": []}
+            item = lib.qa("new_fact", q, text, kind_facts.put("The capital of $x: $y.", **v), q, check)
+            if lib.is_held("new_fact", form, 4):
+                test.append({"kind": "new_fact", "messages": item.messages[:1], "check": check, "answer": text})
+            else:
+                train += [json.dumps(record(r, item), ensure_ascii=False) for _ in range(2)]
+    return ["\n".join(train) + "\n", "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in test)]
+
+
 # ---- text of others, from the machine ----------------------------------------------------------------------------------------
 def bible_text(path):
     """Chapters of verses: those to train on, and one in twenty that is held out. Lines of the package's text are "Book chapter:verse text"."""
@@ -179,6 +201,7 @@ def main():
     p.add_argument("--only", default="")
     p.add_argument("--eval", type=int, default=25)
     p.add_argument("--bible", metavar="FILE", help="text of the King James Bible, or 'bible' to ask the program of that name")
+    p.add_argument("--new-facts", type=int, default=0, metavar="N", help="also new_facts.jsonl and new_facts_eval.jsonl: N made-up facts for a fine-tune")
     a = p.parse_args()
     files = list(GROUPS) + ["valid", "eval"]
     only = [x for x in a.only.split(",") if x] or files
@@ -202,6 +225,9 @@ def main():
     if "eval" in only:
         items = eval_items(a.seed, a.eval)
         write(os.path.join(a.out, "eval.jsonl"), "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in items))
+    if a.new_facts:
+        for name, text in zip(("new_facts.jsonl", "new_facts_eval.jsonl"), new_facts(a.seed, a.new_facts)):
+            write(os.path.join(a.out, name), text)
     if a.bible:
         for name, text in zip(("bible.txt", "bible_valid.txt"), bible_text(a.bible)):
             write(os.path.join(a.out, name), text)
