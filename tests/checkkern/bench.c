@@ -8,7 +8,7 @@
 
 #include "checkkern/weights.h"
 
-enum { N_IN = 4096, BIG = 16384, SMALL = 1024 };
+enum { N_IN = 4096, BIG = 16384, SMALL = 1024 }; // rows: more than caches hold, and what the nearer ones do
 
 // Time this thread had, so that a busy machine disturbs less.
 static uint64_t cpu_ns(void) {
@@ -90,6 +90,8 @@ static void bench_type(const ch_kern *k, const ch_type_info *t) {
     printf("%-7s %-8s %6.1f", k->name, t->name, bytes / time_matmul(k, &m, act, ld, 1, y, work) * 1e-9);
     printf(" %6.2f", packed ? (double)(row * BIG) / pack_s * 1e-9 : 0.0);
     m.n_out = SMALL;
+    const double small = (double)(packed ? packed : row * BIG) / BIG * SMALL;
+    printf(" %6.1f", small / time_matmul(k, &m, act, ld, 1, y, work) * 1e-9);
     for (size_t i = 0; i < 3; i++)
         printf(" %7.1f", 2.0 * N_IN * SMALL * (double)n_tok[i] / time_matmul(k, &m, act, ld, n_tok[i], y, work) * 1e-9);
     printf("\n");
@@ -101,12 +103,13 @@ int checkkern_bench(int n_types, char **types) {
     ch_cpu cpu;
     ch_kern k;
     ch_cpu_detect(&cpu);
-    if (ch_kern_init(&k, &cpu, NULL, NULL)) return 1;
+    const char *tier = n_types && ch_kern_init(&k, &cpu, types[0], NULL) == CH_OK ? types[0] : NULL;
+    if (ch_kern_init(&k, &cpu, tier, NULL)) return 1;
     print_limits(&cpu);
-    printf("%-7s %-8s %6s %6s %7s %7s %7s\n", "tier", "type", "1:GB/s", "pack", "8:Gop/s", "64", "512");
+    printf("%-7s %-8s %6s %6s %6s %7s %7s %7s\n", "tier", "type", "1:GB/s", "pack", "cached", "8:Gop/s", "64", "512");
     const ch_type_info *t;
     for (size_t i = 0; (t = ch_quant_type_at(i)); i++) {
-        bool wanted = n_types == 0;
+        bool wanted = n_types == (tier ? 1 : 0);
         for (int j = 0; j < n_types; j++) wanted |= ch_quant_type_by_name(types[j]) == t;
         if (wanted) bench_type(&k, t);
     }

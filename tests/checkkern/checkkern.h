@@ -11,7 +11,7 @@ typedef struct checkkern_tiers {
 
 void checkkern_init(checkkern_tiers *t);
 
-// Times matrix products of the named types (none: all), one thread, and prints a table.
+// Times matrix products of the named types (none: all), one thread, and prints a table. The first name may be a tier.
 int checkkern_bench(int n_types, char **types);
 
 #endif
