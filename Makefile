@@ -105,7 +105,7 @@ $(B)/tests/%: tests/%.c $(B)/libchimere.a
 
 # The kernel tests share helpers, and the AVX-512 files once more, out of AVX2 instructions, but for those that are an AVX2 body with
 # wider vectors.
-NATIVE := peak rows conv delta scan
+NATIVE := peak rows conv delta scan chunk
 CHECKKERN := tests/checkkern/tiers.c tests/checkkern/bench.c
 EMULATED := $(patsubst %.c,$(B)/emulated/%.o,$(filter src/kern/x86/%_avx512.c,$(filter-out $(NATIVE:%=src/kern/x86/%_avx512.c),$(SRC))))
 $(EMULATED): $(B)/emulated/%.o: %.c

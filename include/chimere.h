@@ -84,6 +84,9 @@ typedef struct chimere_engine_params {
     const char *tier;       // "ref", "avx2", "avx512", "neon"; NULL: the best this processor has
     const char *kv_type_k, *kv_type_v; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0", "tq4", "tq3"; NULL: f32
     bool no_kv_hadamard;    // store quantised keys and values as they are, not rotated (less exact)
+    const char *state_type; // recurrent states: "f32", "bf16" (half the memory, rounded behind every token); NULL: f32
+    bool chunk_form;        // recurrent layers take whole chunks of 64 positions at once: faster prompts, results that depend on
+                            // how a prompt was cut (within rounding)
     bool no_repack;         // leave weights in the mapped file (less memory, slower)
     const char *panel_cache; // folder that keeps packed weights, so that the next start maps them; NULL: none
     uint64_t panel_cache_bytes; // most bytes of its files (those used longest ago are removed); 0: no limit

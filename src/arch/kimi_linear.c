@@ -66,7 +66,7 @@ static int bind_kda(ch_model *m, const kimi *a, ch_kda *b, uint32_t i, ch_error 
     ch_block_kda_place(b, ch_model_layout(m));
     ch_layer_info *info = ch_model_layer(m, i);
     info->mixer = "kimi delta attention";
-    info->state_bytes = ch_op_gdn_state_bytes(b->n_head, b->n_head, b->d_head, b->d_head, b->n_tap);
+    info->state_bytes = ch_op_gdn_state_bytes(b->n_head, b->n_head, b->d_head, b->d_head, b->n_tap, b->form.bf16);
     return CH_OK;
 }
 

@@ -134,7 +134,7 @@ static int bind_delta(ch_model *m, const qwen35 *a, ch_gdn *b, uint32_t i, ch_er
     ch_block_gdn_place(b, ch_model_layout(m));
     ch_layer_info *info = ch_model_layer(m, i);
     info->mixer = "gated delta net";
-    info->state_bytes = ch_op_gdn_state_bytes(b->n_head_k, b->n_head_v, b->d_k, b->d_v, b->n_tap);
+    info->state_bytes = ch_op_gdn_state_bytes(b->n_head_k, b->n_head_v, b->d_k, b->d_v, b->n_tap, b->form.bf16);
     return CH_OK;
 }
 

@@ -39,6 +39,7 @@ typedef struct ch_recurrent {
 typedef struct ch_layout {
     const ch_type_info *k_type, *v_type; // of the key/value cache (ch_quant_cache_type)
     bool rotate;           // quantised keys and values
+    ch_op_state_form form; // of recurrent states
     size_t kv_token_bytes; // of all attention layers so far, per position
     size_t slab_bytes;
     size_t journal_row;    // floats
@@ -83,6 +84,7 @@ typedef struct ch_gdn {
     const float *conv_w;                // [n_tap][n_channel], transposed when bound
     const float *a, *dt_bias, *norm;    // [n_head_v], [n_head_v], [d_v]
     size_t slab_off, journal_off;
+    ch_op_state_form form; // set when placed
     ch_recurrent rec;
 } ch_gdn;
 void ch_block_gdn_place(ch_gdn *b, ch_layout *l);
@@ -101,6 +103,7 @@ typedef struct ch_ssm1 {
     const float *conv_w, *conv_b;          // [n_tap][n_channel] transposed when bound, [n_channel] or NULL
     const float *a, *skip;                 // [d_state][n_channel] transposed when bound, [n_channel]
     size_t slab_off, journal_off;
+    ch_op_state_form form; // set when placed
     ch_recurrent rec;
 } ch_ssm1;
 size_t ch_block_ssm1_state_bytes(const ch_ssm1 *b);
@@ -121,6 +124,7 @@ typedef struct ch_ssm2 {
     const float *norm;            // [n_head * d_head] or NULL
     ch_weight out;                // [n_embd][n_head * d_head]
     size_t slab_off, journal_off;
+    ch_op_state_form form; // set when placed
     ch_recurrent rec;
 } ch_ssm2;
 size_t ch_block_ssm2_state_bytes(const ch_ssm2 *b);
@@ -137,6 +141,7 @@ typedef struct ch_kda {
     const float *conv_w;              // [n_tap][3 * n_head * d_head]
     const float *a, *dt_bias, *norm;  // [n_head], [n_head * d_head], [d_head]
     size_t slab_off, journal_off;
+    ch_op_state_form form; // set when placed
     ch_recurrent rec;
 } ch_kda;
 void ch_block_kda_place(ch_kda *b, ch_layout *l);

@@ -6,7 +6,7 @@ static ch_op_gdn_args op_args(const ch_gdn *b, const ch_step *st) {
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head_k = b->n_head_k, .n_head_v = b->n_head_v,
         .d_k = b->d_k, .d_v = b->d_v, .n_tap = b->n_tap, .tiled = b->tiled, .interleaved = !b->alpha.type, .eps = b->eps,
         .conv_w = b->conv_w, .a = b->a, .dt_bias = b->dt_bias, .norm = b->norm, .slab_off = b->slab_off,
-        .journal_off = b->journal_off};
+        .journal_off = b->journal_off, .form = b->form};
 }
 
 static void commit(const void *block, ch_step *st) {
@@ -15,7 +15,8 @@ static void commit(const void *block, ch_step *st) {
 }
 
 void ch_block_gdn_place(ch_gdn *b, ch_layout *l) {
-    ch_block_place p = {ch_op_gdn_state_bytes(b->n_head_k, b->n_head_v, b->d_k, b->d_v, b->n_tap),
+    b->form = l->form;
+    ch_block_place p = {ch_op_gdn_state_bytes(b->n_head_k, b->n_head_v, b->d_k, b->d_v, b->n_tap, l->form.bf16),
                         ch_op_gdn_journal_row(b->n_head_k, b->n_head_v, b->d_k, b->d_v, false), commit, b};
     ch_block_place_state(l, &p, &b->slab_off, &b->journal_off, &b->rec);
 }

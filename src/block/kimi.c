@@ -5,7 +5,7 @@ static ch_op_gdn_args op_args(const ch_kda *b, const ch_step *st) {
     return (ch_op_gdn_args){
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head_k = b->n_head, .n_head_v = b->n_head, .d_k = b->d_head,
         .d_v = b->d_head, .n_tap = b->n_tap, .tiled = true, .kda = true, .eps = b->eps, .conv_w = b->conv_w, .a = b->a,
-        .dt_bias = b->dt_bias, .norm = b->norm, .slab_off = b->slab_off, .journal_off = b->journal_off};
+        .dt_bias = b->dt_bias, .norm = b->norm, .slab_off = b->slab_off, .journal_off = b->journal_off, .form = b->form};
 }
 
 static void commit(const void *block, ch_step *st) {
@@ -14,7 +14,8 @@ static void commit(const void *block, ch_step *st) {
 }
 
 void ch_block_kda_place(ch_kda *b, ch_layout *l) {
-    ch_block_place p = {ch_op_gdn_state_bytes(b->n_head, b->n_head, b->d_head, b->d_head, b->n_tap),
+    b->form = l->form;
+    ch_block_place p = {ch_op_gdn_state_bytes(b->n_head, b->n_head, b->d_head, b->d_head, b->n_tap, l->form.bf16),
                         ch_op_gdn_journal_row(b->n_head, b->n_head, b->d_head, b->d_head, true), commit, b};
     ch_block_place_state(l, &p, &b->slab_off, &b->journal_off, &b->rec);
 }

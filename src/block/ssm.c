@@ -3,7 +3,7 @@
 
 // ---- Mamba-1 --------------------------------------------------------------------------------------------------------------
 size_t ch_block_ssm1_state_bytes(const ch_ssm1 *b) {
-    return ch_op_conv_state_bytes(b->n_channel, b->n_tap) + ch_op_ssm1_state_bytes(b->n_channel, b->d_state);
+    return ch_op_conv_state_bytes(b->n_channel, b->n_tap) + ch_op_ssm1_state_bytes(b->n_channel, b->d_state, b->form.bf16);
 }
 
 // Sizes, weights and places: all that a commit needs.
@@ -16,7 +16,7 @@ static ch_op_conv_args ssm1_conv_args(const ch_ssm1 *b, const ch_step *st) {
 static ch_op_ssm1_args ssm1_args(const ch_ssm1 *b, const ch_step *st) {
     return (ch_op_ssm1_args){.n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_channel = b->n_channel, .d_state = b->d_state,
                              .a = b->a, .skip = b->skip, .slab_off = b->slab_off + ch_op_conv_state_bytes(b->n_channel, b->n_tap),
-                             .journal_off = b->journal_off + b->n_channel};
+                             .journal_off = b->journal_off + b->n_channel, .form = b->form};
 }
 
 static void ssm1_commit(const void *block, ch_step *st) {
@@ -27,6 +27,7 @@ static void ssm1_commit(const void *block, ch_step *st) {
 }
 
 void ch_block_ssm1_place(ch_ssm1 *b, ch_layout *l) {
+    b->form = l->form;
     ch_block_place p = {ch_block_ssm1_state_bytes(b), b->n_channel + ch_op_ssm1_journal_row(b->n_channel, b->d_state), ssm1_commit, b};
     ch_block_place_state(l, &p, &b->slab_off, &b->journal_off, &b->rec);
 }
@@ -66,7 +67,7 @@ static size_t conv_channels(const ch_ssm2 *b) {
 }
 
 size_t ch_block_ssm2_state_bytes(const ch_ssm2 *b) {
-    return ch_op_conv_state_bytes(conv_channels(b), b->n_tap) + ch_op_ssm2_state_bytes(b->n_head, b->d_head, b->d_state);
+    return ch_op_conv_state_bytes(conv_channels(b), b->n_tap) + ch_op_ssm2_state_bytes(b->n_head, b->d_head, b->d_state, b->form.bf16);
 }
 
 // Sizes, weights and places: all that a commit needs.
@@ -80,7 +81,7 @@ static ch_op_ssm2_args ssm2_args(const ch_ssm2 *b, const ch_step *st) {
     ch_op_ssm2_args a = {
         .n_seg = st->n_seg, .seg = st->seg, .n_row = st->n_row, .n_head = b->n_head, .d_head = b->d_head, .n_group = b->n_group,
         .d_state = b->d_state, .n_tap = b->n_tap, .eps = b->eps, .dt_bias = b->dt_bias, .a = b->a, .skip = b->skip, .norm = b->norm,
-        .slab_off = b->slab_off, .journal_off = b->journal_off};
+        .slab_off = b->slab_off, .journal_off = b->journal_off, .form = b->form};
     if (low_rank(b)) {
         a.slab_off += ch_op_conv_state_bytes(conv_channels(b), b->n_tap), a.journal_off += conv_channels(b);
     } else {
@@ -97,6 +98,7 @@ static void ssm2_commit(const void *block, ch_step *st) {
 }
 
 void ch_block_ssm2_place(ch_ssm2 *b, ch_layout *l) {
+    b->form = l->form;
     ch_block_place p = {ch_block_ssm2_state_bytes(b), low_rank(b) ? conv_channels(b) : 0, ssm2_commit, b};
     p.journal_row += ch_op_ssm2_journal_row(b->n_head, b->d_head, b->n_group, b->d_state, !low_rank(b));
     ch_block_place_state(l, &p, &b->slab_off, &b->journal_off, &b->rec);

@@ -19,6 +19,8 @@ bool ch_cmd_fill_engine(chimere_engine_params *p, const ch_cmd_options *o, ch_cm
     p->kv_type_k = ch_opt_text(o, CH_OPT_KV_TYPE_K);
     p->kv_type_v = ch_opt_text(o, CH_OPT_KV_TYPE_V);
     p->no_kv_hadamard = !ch_opt_bool(o, CH_OPT_KV_HADAMARD);
+    p->state_type = ch_opt_text(o, CH_OPT_STATE_TYPE);
+    p->chunk_form = strcmp(ch_opt_text(o, CH_OPT_PREFILL_FORM), "chunk") == 0;
     p->no_repack = !ch_opt_bool(o, CH_OPT_REPACK);
     p->panel_cache = ch_opt_text(o, CH_OPT_PANEL_CACHE);
     p->panel_cache_bytes = (uint64_t)ch_opt_int(o, CH_OPT_PANEL_CACHE_SIZE);

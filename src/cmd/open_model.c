@@ -20,6 +20,8 @@ ch_model *ch_cmd_open_model(const ch_cmd_options *o, int n_seq) {
         .k_type = ch_opt_text(o, CH_OPT_KV_TYPE_K),
         .v_type = ch_opt_text(o, CH_OPT_KV_TYPE_V),
         .no_kv_hadamard = !ch_opt_bool(o, CH_OPT_KV_HADAMARD),
+        .state_type = ch_opt_text(o, CH_OPT_STATE_TYPE),
+        .chunk_form = strcmp(ch_opt_text(o, CH_OPT_PREFILL_FORM), "chunk") == 0,
         .no_repack = !ch_opt_bool(o, CH_OPT_REPACK),
         .panel_cache = ch_opt_text(o, CH_OPT_PANEL_CACHE),
         .panel_cache_bytes = (uint64_t)ch_opt_int(o, CH_OPT_PANEL_CACHE_SIZE),

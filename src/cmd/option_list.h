@@ -18,6 +18,8 @@ CH_OPTION(BATCH, "batch", 'b', INT, SETTING, 0, 65536, "0", "N", "most tokens of
 CH_OPTION(KV_TYPE_K, "kv-type-k", 0, CHOICE, SETTING, 0, 0, "f32", "f32|f16|bf16|q8_0|q4_0|tq4|tq3", "type of the cached keys")
 CH_OPTION(KV_TYPE_V, "kv-type-v", 0, CHOICE, SETTING, 0, 0, "f32", "f32|f16|bf16|q8_0|q4_0|tq4|tq3", "type of the cached values")
 CH_OPTION(KV_HADAMARD, "kv-hadamard", 0, BOOL, SETTING, 0, 0, "yes", NULL, "rotate quantised keys and values (--no-kv-hadamard: less exact)")
+CH_OPTION(STATE_TYPE, "state-type", 0, CHOICE, SETTING, 0, 0, "f32", "f32|bf16", "type of the recurrent states; bf16 halves them and rounds behind every token")
+CH_OPTION(PREFILL_FORM, "prefill-form", 0, CHOICE, SETTING, 0, 0, "sequential", "sequential|chunk", "how recurrent layers read prompts; chunk: 64 positions at once, results depend on cuts")
 CH_OPTION(REPACK, "repack", 0, BOOL, SETTING, 0, 0, "yes", NULL, "pack weights for the tier at load (--no-repack saves memory)")
 CH_OPTION(PANEL_CACHE, "panel-cache", 0, TEXT, SETTING, 0, 0, NULL, "DIR", "keep packed weights in DIR, so that the next start maps them")
 CH_OPTION(PANEL_CACHE_SIZE, "panel-cache-size", 0, INT, SETTING, 0, 1125899906842624, "0", "BYTES", "most bytes in DIR: what was used longest ago goes; 0: no limit")

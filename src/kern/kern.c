@@ -30,6 +30,7 @@ int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *
     ch_kern_set_scan_ref(k);
     ch_kern_set_gemm_ref(k);
     ch_kern_set_attn_ref(k);
+    ch_kern_set_chunk_ref(k);
 #if defined(__x86_64__)
     ch_kern_set_x86(k, cpu, tier);
 #elif defined(__aarch64__)

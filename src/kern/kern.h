@@ -19,6 +19,8 @@ enum { CH_MAT_GRAIN = 16 };
 // Version of what mat_pack writes, over all tiers. Packed weights are kept in files, so raise it with any change of those bytes
 // (tests/checkkern/test_layout.c notices).
 enum { CH_MAT_LAYOUT = 1 };
+// Tokens of a chunk (gdn_chunk and the like).
+enum { CH_CHUNK = 64 };
 
 // A weight matrix y = W x, W: [n_out][n_in], rows as in the file, and optionally in the tier's own packed form.
 typedef struct ch_mat {
@@ -42,6 +44,7 @@ typedef struct ch_gdn_args {
     float *out;   // [n_tok] rows of d_v, stride ld_out
     size_t ld_out;
     size_t ld_g; // kda only: g is [n_tok] rows of d_k, a decay for every key channel (1.10), stride ld_g
+    float *scratch; // chunk form only: chunk_scratch(d_k, d_v) floats
 } ch_gdn_args;
 
 // Depthwise causal convolution with SiLU over channels [c0, c1) for n_tok consecutive tokens of one sequence (1.6).
@@ -86,6 +89,7 @@ typedef struct ch_ssm2_args {
     float *state;       // [d_head][d_state], read and written
     float *y;           // [n_tok] rows of d_head, stride ld_y; may not overlap x
     size_t ld_y;
+    float *scratch;     // chunk form only: chunk_scratch(d_state, d_head) floats
 } ch_ssm2_args;
 
 // Causal softmax attention of n_tok consecutive query positions of one sequence, for n_q query heads that share a key/value
@@ -167,6 +171,8 @@ typedef struct ch_kern {
     // (2i, 2i+1).
     void (*rope)(float *x, size_t n_rot, const float *cs, bool neox);
     void (*softmax)(float *x, size_t n); // in place
+    void (*bf16_load)(const uint16_t *x, size_t n, float *y);  // as ch_bf16_to_f32, bit for bit on every tier
+    void (*bf16_store)(const float *x, size_t n, uint16_t *y); // as ch_f32_to_bf16
     void (*softplus)(const float *x, const float *bias, size_t n, float *y); // log(1 + exp(x + bias)); bias NULL: 0; y may be x
 
     // ---- mixers
@@ -179,6 +185,13 @@ typedef struct ch_kern {
     // Randomised Walsh-Hadamard transform of every `block` (32..256, a power of two) of x's n values: fixed signs, then H over
     // the square root of block; back: the inverse. Orthonormal; equal bits in every tier.
     void (*rotate)(float *x, size_t n, size_t block, bool back);
+    // Chunk forms of gdn, kda and ssm2 (1.9 G5-G11, 1.10, 1.8 S4-S6): products of CH_CHUNK tokens at a time in place of the
+    // recurrence. NOT batch invariant: a row depends on where its chunk began. Callers give them whole chunks that begin at
+    // multiples of CH_CHUNK counted from position 0; any n_tok is right, within the bound of tests/checkkern.
+    void (*gdn_chunk)(const ch_gdn_args *a);
+    void (*kda_chunk)(const ch_gdn_args *a);
+    void (*ssm2_chunk)(const ch_ssm2_args *a);
+    size_t (*chunk_scratch)(size_t d_k, size_t d_v); // floats
     size_t (*attn_scratch)(size_t n_tok, size_t n_q, size_t d_k, size_t d_v); // floats
 
     // ---- float matrices

@@ -17,6 +17,7 @@ void ch_kern_set_attn_ref(ch_kern *k);
 
 extern const uint32_t ch_kern_rotate_signs[8]; // bit i % 32 of word i / 32: value i of a block changes its sign
 float ch_kern_rotate_scale(size_t block);      // 1 / sqrt(block)
+void ch_kern_set_chunk_ref(ch_kern *k);
 
 // x86 and arm: entries up to `tier`, as far as the processor has what they need.
 void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier);

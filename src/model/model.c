@@ -71,8 +71,8 @@ static void make_plan(ch_model *m) {
     size_t page_tokens = ch_op_page_tokens(m->op);
     m->plan = (ch_seq_plan){.page_tokens = page_tokens, .page_bytes = m->layout.kv_token_bytes * page_tokens,
                             .slab_bytes = m->layout.slab_bytes, .journal_bytes = m->layout.journal_row * sizeof(float)};
-    uint64_t id[7] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes,
-                      m->layout.k_type->id, m->layout.v_type->id, m->layout.rotate};
+    uint64_t id[8] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes,
+                      m->layout.k_type->id, m->layout.v_type->id, m->layout.rotate, m->layout.form.bf16};
     m->plan.fingerprint = ch_hash64(id, sizeof id, 1);
 }
 
@@ -96,6 +96,13 @@ static int pick_kv_type(const ch_type_info **t, const char *name, ch_error *e) {
     return ch_error_set(e, CH_ERANGE, "key/value type \"%.32s\", expected f32, f16, bf16, q8_0, q4_0, tq4 or tq3", name);
 }
 
+static int pick_state_form(ch_op_state_form *f, const ch_model_params *p, ch_error *e) {
+    const char *type = p->state_type ? p->state_type : "f32";
+    f->chunk = p->chunk_form, f->bf16 = strcmp(type, "bf16") == 0;
+    if (f->bf16 || strcmp(type, "f32") == 0) return CH_OK;
+    return ch_error_set(e, CH_ERANGE, "state type \"%.32s\", expected f32 or bf16", type);
+}
+
 int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch_error *e) {
     *out = NULL;
     int n_batch = p->n_batch ? p->n_batch : 512, n_seq = p->n_seq ? p->n_seq : 8;
@@ -104,7 +111,8 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
     ch_model *m = ch_alloc(sizeof *m);
     if (!m) return ch_error_set(e, CH_ENOMEM, "no memory");
     int rc = pick_kv_type(&m->layout.k_type, p->k_type, e);
-    if (rc || (rc = pick_kv_type(&m->layout.v_type, p->v_type, e)) || (rc = ch_gguf_open(&m->gguf, path, e))) goto fail;
+    if (rc || (rc = pick_kv_type(&m->layout.v_type, p->v_type, e)) || (rc = pick_state_form(&m->layout.form, p, e)) ||
+        (rc = ch_gguf_open(&m->gguf, path, e))) goto fail;
     m->arena = ch_arena_create(0);
     m->used = ch_alloc(ch_gguf_n_tensors(m->gguf));
     m->seg = ch_alloc_array((size_t)n_seq, sizeof *m->seg);

@@ -23,6 +23,8 @@ typedef struct ch_model_params {
     bool mtp;         // keep the multi-token prediction layer (nextn) of files that have one, for ch_model_draft
     const char *k_type, *v_type; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0", "tq4", "tq3"; NULL: f32
     bool no_kv_hadamard; // store quantised keys and values as they are, not rotated
+    const char *state_type; // recurrent states: "f32", "bf16" (rounded behind every token); NULL: f32
+    bool chunk_form;  // whole chunks of a prompt in the chunk form (ch_op_state_form)
     bool no_repack;   // leave weights in the mapped file where the tier can read them so
     const char *panel_cache;    // folder that keeps packed weights for the next start; NULL: none
     uint64_t panel_cache_bytes; // most bytes of its files; those used longest ago are removed. 0: no limit

@@ -140,6 +140,13 @@ typedef struct ch_op_attn_args {
 size_t ch_op_attn_kv_bytes(size_t n_head_kv, size_t d_head, const ch_type_info *k_type, const ch_type_info *v_type);
 void ch_op_attn(ch_op *op, const ch_op_attn_args *a);
 
+// How the recurrent states of a model are kept, and how prompts go through them. The convolution windows stay f32.
+typedef struct ch_op_state_form {
+    bool bf16;  // states are rounded to bf16 behind every token (every chunk of the chunk form), so cuts do not matter; else f32
+    bool chunk; // chunks of CH_KV_PAGE positions, counted from 0, that lie whole in a step are computed in the kernels' chunk form
+                // (not where rows are tentative): a row then depends on how a prompt was cut, within rounding. Mamba-1 has none.
+} ch_op_state_form;
+
 // Gated delta net between its projections: conv + SiLU, L2 norms, gates, delta rule, gated norm (architectures.md Q4-Q8).
 // Slab of the layer: conv window [n_tap-1][n_channel], then per value head a state [d_v][d_k].
 typedef struct ch_op_gdn_args {
@@ -161,8 +168,9 @@ typedef struct ch_op_gdn_args {
     size_t journal_off;        // floats of a journal row before this layer
     float *o_raw;              // [n_row][n_head_v * d_v] before the gated norm (kept apart so that tests and traces see it)
     float *y;                  // [n_row][n_head_v * d_v]
+    ch_op_state_form form;
 } ch_op_gdn_args;
-size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap);
+size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap, bool bf16);
 void ch_op_gdn(ch_op *op, const ch_op_gdn_args *a);
 // Floats of one journal row: the inputs of the convolution, then beta and decay.
 size_t ch_op_gdn_journal_row(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, bool kda);
@@ -203,8 +211,9 @@ typedef struct ch_op_ssm1_args {
     size_t journal_off; // floats of a journal row before this layer; the row: x, dt, b
     float *y_raw;       // [n_row][n_channel] before the gate
     float *y;           // [n_row][n_channel]; may be x
+    ch_op_state_form form;
 } ch_op_ssm1_args;
-size_t ch_op_ssm1_state_bytes(size_t n_channel, size_t d_state);
+size_t ch_op_ssm1_state_bytes(size_t n_channel, size_t d_state, bool bf16);
 size_t ch_op_ssm1_journal_row(size_t n_channel, size_t d_state);
 void ch_op_ssm1(ch_op *op, const ch_op_ssm1_args *a);
 void ch_op_commit_ssm1(ch_op *op, const ch_op_ssm1_args *a); // as ch_op_commit_gdn
@@ -229,8 +238,9 @@ typedef struct ch_op_ssm2_args {
     size_t journal_off;    // floats of a journal row before this layer; the row: xbc (without conv_w: x, b), dt
     float *y_raw;          // [n_row][n_head * d_head] before gate and norm
     float *y;              // [n_row][n_head * d_head]
+    ch_op_state_form form;
 } ch_op_ssm2_args;
-size_t ch_op_ssm2_state_bytes(size_t n_head, size_t d_head, size_t d_state);
+size_t ch_op_ssm2_state_bytes(size_t n_head, size_t d_head, size_t d_state, bool bf16);
 size_t ch_op_ssm2_journal_row(size_t n_head, size_t d_head, size_t n_group, size_t d_state, bool conv);
 void ch_op_ssm2(ch_op *op, const ch_op_ssm2_args *a);
 void ch_op_commit_ssm2(ch_op *op, const ch_op_ssm2_args *a); // as ch_op_commit_gdn

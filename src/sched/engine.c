@@ -72,7 +72,7 @@ static int settle_params(const chimere_engine_params *p, chimere_engine_params *
 static int open_model(ch_model **m, const chimere_engine_params *p, bool meta_only, ch_error *e) {
     ch_model_params mp = {.tier = p->tier, .n_threads = p->n_threads, .n_batch = p->n_batch, .n_seq = p->n_slots,
                           .meta_only = meta_only, .k_type = p->kv_type_k, .v_type = p->kv_type_v, .no_kv_hadamard = p->no_kv_hadamard,
-                          .no_repack = p->no_repack, .panel_cache = p->panel_cache,
+                          .state_type = p->state_type, .chunk_form = p->chunk_form, .no_repack = p->no_repack, .panel_cache = p->panel_cache,
                           .panel_cache_bytes = p->panel_cache_bytes, .progress = p->progress,
                           .progress_user = p->progress_user};
     return ch_model_open(m, p->model_path, &mp, e);

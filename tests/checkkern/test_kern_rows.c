@@ -145,6 +145,32 @@ static void test_rows(void **state) {
             }
 }
 
+// Every upper half of a float, with lower halves on both sides of a tie; then back. Exact on every tier.
+static void test_bf16(void **state) {
+    static const uint32_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    const checkkern_tiers *tiers = *state;
+    enum { N = 1 << 16 };
+    float *x = floats(N), *back = floats(N);
+    uint16_t *h = (uint16_t *)floats(N / 2);
+    for (int i = 0; i < tiers->n; i++)
+        for (size_t l = 0; l < sizeof low / sizeof *low; l++)
+            for (size_t at = 0; at < 9; at += 8) { // whole vectors, and some left over
+                for (uint32_t u = 0; u < N; u++) {
+                    const uint32_t bits = u << 16 | low[l];
+                    memcpy(x + u, &bits, sizeof bits);
+                }
+                tiers->k[i].bf16_store(x + at, N - at, h + at);
+                tiers->k[i].bf16_load(h + at, N - at, back + at);
+                for (size_t u = at; u < N; u++) {
+                    const float want = ch_bf16_to_f32(h[u]);
+                    if (h[u] != ch_f32_to_bf16(x[u]) || memcmp(&want, back + u, sizeof want))
+                        fail_msg("%s bf16 of %08zx: %04x", tiers->k[i].name, u << 16 | low[l], h[u]);
+                }
+                check_guard((float *)h, N / 2), check_guard(back, N);
+            }
+    ch_free(x), ch_free(back), ch_free(h);
+}
+
 static void test_sigmoid_points(void **state) {
     const checkkern_tiers *tiers = *state;
     for (int i = 0; i < tiers->n; i++) {
@@ -280,7 +306,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < tiers.n; i++) print_message(" %s", tiers.k[i].name);
     print_message("\n");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_rows, &tiers), cmocka_unit_test_prestate(test_sigmoid_points, &tiers),
+        cmocka_unit_test_prestate(test_rows, &tiers), cmocka_unit_test_prestate(test_bf16, &tiers), cmocka_unit_test_prestate(test_sigmoid_points, &tiers),
         cmocka_unit_test_prestate(test_conv, &tiers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,10 +97,13 @@ static void setup(fixture *f, const char *arch, const char *tier) {
     *f = (fixture){.arch = arch, .tier = tier};
     ch_error e = {0};
     ch_synth_shape shape;
-    shape_of(arch, &shape);
-    snprintf(f->path, sizeof f->path, "/tmp/chimere_deferred_%d_%s.gguf", (int)getpid(), arch);
+    char name[32]; // "@bf16": states kept in bf16
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(arch, "@"), arch);
+    shape_of(name, &shape);
+    snprintf(f->path, sizeof f->path, "/tmp/chimere_deferred_%d_%s.gguf", (int)getpid(), name);
     if (ch_synth_write(f->path, &shape, CH_TYPE_Q8_0, 7, NULL, NULL, &e)) fail_msg("%s", e.msg);
-    if (ch_model_open(&f->m, f->path, &(ch_model_params){.tier = tier, .n_threads = 2, .n_batch = N_TOK, .n_seq = 4}, &e))
+    if (ch_model_open(&f->m, f->path, &(ch_model_params){.tier = tier, .n_threads = 2, .n_batch = N_TOK, .n_seq = 4,
+                                                       .state_type = strchr(arch, '@') ? "bf16" : "f32"}, &e))
         fail_msg("%s", e.msg);
     f->pool = open_pool(f->m, &(ch_seq_limits){.n_seq = 5, .n_mark = 2, .n_page = 16, .max_tokens = 512, .n_draft = MAX_DRAFT});
     f->out = calloc((size_t)N_TOK * N_VOCAB, sizeof *f->out);
@@ -315,7 +318,10 @@ static void test_arch(void **state) {
 int main(void) {
     struct CMUnitTest tests[64];
     size_t n = 0;
-    for (const char *arch; n < 64 && (arch = ch_synth_arch_at(n)); n++)
+    static const char *const half[] = {"qwen35@bf16", "kimi-linear@bf16", "mamba@bf16", "mamba2@bf16", "plamo2@bf16"};
+    for (const char *arch; n < 48 && (arch = ch_synth_arch_at(n)); n++)
         tests[n] = (struct CMUnitTest){.name = arch, .test_func = test_arch, .initial_state = (void *)(uintptr_t)arch};
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++)
+        tests[n++] = (struct CMUnitTest){.name = half[i], .test_func = test_arch, .initial_state = (void *)(uintptr_t)half[i]};
     return _cmocka_run_group_tests("deferred commit", tests, n, NULL, NULL);
 }

@@ -29,22 +29,26 @@ typedef struct fixture {
 } fixture;
 
 // Architecture, and a preset where it is not "tiny"; "+mtp": with the multi-token prediction block; ":tq4,tq3": types of cached
-// keys and values.
+// keys and values; "@bf16": states kept in bf16.
 static const char *const archs[] = {"llama", "qwen35", "qwen35moe", "qwen3next", "mamba", "mamba/tiny-norms", "mamba2", "nemotron_h",
                                     "nemotron_h_moe", "nemotron_h_moe/tiny-latent", "granitehybrid", "granitehybrid/tiny-moe",
                                     "falcon-h1", "jamba", "plamo2/tiny-arrays", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "granite",
                                     "granitemoe/tiny-shared", "lfm2", "lfm2moe", "kimi-linear", "qwen35+mtp",
-                                    "qwen35:tq4,tq3", "qwen35:tq3,q8_0", "llama:q4_0,tq4", "kimi-linear:tq4,tq4"};
+                                    "qwen35:tq4,tq3", "qwen35:tq3,q8_0", "llama:q4_0,tq4", "kimi-linear:tq4,tq4",
+                                    "qwen35@bf16", "kimi-linear@bf16", "mamba@bf16", "mamba2@bf16", "plamo2/tiny-arrays@bf16"};
 static const char *const tiers[] = {"ref", "avx2", "avx512"};
 enum { N_ARCH = sizeof archs / sizeof *archs, N_TIER = sizeof tiers / sizeof *tiers };
 
-static ch_model *open_model(const fixture *f, int n_threads) {
+static ch_model *open_other(const fixture *f, int n_threads, bool bf16) {
     ch_error e = {0};
     ch_model *m = NULL;
-    int rc = ch_model_open(&m, f->path, &(ch_model_params){.tier = f->tier, .k_type = f->k_type, .v_type = f->v_type, .n_threads = n_threads, .n_batch = N_TOK, .n_seq = 4, .mtp = true}, &e);
+    int rc = ch_model_open(&m, f->path, &(ch_model_params){.tier = f->tier, .k_type = f->k_type, .v_type = f->v_type, .n_threads = n_threads, .n_batch = N_TOK, .n_seq = 4, .mtp = true,
+                                                     .state_type = bf16 ? "bf16" : "f32"}, &e);
     if (rc) fail_msg("%s", e.msg);
     return m;
 }
+
+static ch_model *open_model(const fixture *f, int n_threads) { return open_other(f, n_threads, strchr(f->arch, '@') != NULL); }
 
 static ch_seq_pool *open_pool(const ch_model *m, size_t n_page, size_t max_tokens) {
     ch_error e = {0};
@@ -95,9 +99,10 @@ static bool setup(fixture *f, const char *arch, const char *tier) {
     ch_error e = {0};
     ch_synth_shape shape;
     const char *preset = strchr(arch, '/');
-    char name[32];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(arch, "/+:"), arch);
-    if (ch_synth_preset(&shape, name, preset ? preset + 1 : "tiny", &e)) fail_msg("%s", e.msg);
+    char name[32], preset_name[32] = "tiny";
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(arch, "/+:@"), arch);
+    if (preset) snprintf(preset_name, sizeof preset_name, "%.*s", (int)strcspn(preset + 1, "+:@"), preset + 1);
+    if (ch_synth_preset(&shape, name, preset_name, &e)) fail_msg("%s", e.msg);
     shape.n_vocab = N_VOCAB, shape.n_embd = 96; // small: the oracle is slow
     if (shape.n_ff) shape.n_ff = 160;
     if (shape.n_ff_exp) shape.n_ff_exp = 32;
@@ -302,6 +307,25 @@ static void check_snapshot(fixture *f, float *out) {
     ch_buf_free(&b);
 }
 
+// A snapshot belongs to the type of the states, and bf16 halves them (the windows of the convolutions stay f32).
+static void check_other_type(fixture *f, float *out) {
+    if (!strchr(f->arch, '@')) return;
+    ch_error e = {0};
+    ch_buf b = {0};
+    ch_model *m = open_other(f, 1, false);
+    ch_seq_pool *pool = open_pool(m, 24, 512);
+    ch_seq *s = open_seq(f->pool), *t = open_seq(pool);
+    size_t n = 0, half = ch_model_plan(f->m)->slab_bytes, whole = ch_model_plan(m)->slab_bytes;
+    int32_t token[N_TOK];
+    run(f->m, s, f->token[0], 0, 20, 20, out);
+    assert_int_equal(ch_seq_snapshot(s, f->token[0], 20, &b, &e), 0);
+    assert_int_equal(ch_seq_restore(t, b.data, b.len, token, N_TOK, &n, &e), CH_EFORMAT);
+    assert_true(half < whole && 2 * half > whole);
+    assert_int_equal(ch_model_get_info(f->m)->state_bytes, half);
+    ch_seq_free(&t), ch_seq_free(&s), ch_buf_free(&b);
+    ch_seq_pool_free(&pool), ch_model_close(&m);
+}
+
 static void check_threads(fixture *f, float *out) {
     static const int n_threads[] = {1, 3, 5};
     for (size_t i = 0; i < 3; i++) {
@@ -353,6 +377,7 @@ static void test_arch(void **state) {
             check_rollback(&f, out[0], want);
             check_truncate(&f, out[0]);
             check_snapshot(&f, out[0]);
+            check_other_type(&f, out[0]);
             check_threads(&f, out[0]);
             check_limits(&f, out[0]);
         }

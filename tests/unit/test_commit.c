@@ -190,14 +190,14 @@ static void check_op(op_case *c) {
 static void test_gdn(void **state) {
     (void)state;
     for (int v = 0; v < 2; v++)
-        check_op(&(op_case){.name = v ? "gdn tiled" : "gdn grouped", .slab_bytes = ch_op_gdn_state_bytes(HK, HV, DK, DV, TAP),
+        check_op(&(op_case){.name = v ? "gdn tiled" : "gdn grouped", .slab_bytes = ch_op_gdn_state_bytes(HK, HV, DK, DV, TAP, false),
                             .journal_row = ch_op_gdn_journal_row(HK, HV, DK, DV, false), .n_y = HV * DV,
                             .n_in = GDN_CHANNEL + 2 * HV + HV * DV, .run = run_gdn, .variant = v});
 }
 
 static void test_kda(void **state) {
     (void)state;
-    check_op(&(op_case){.name = "kda", .slab_bytes = ch_op_gdn_state_bytes(KDA_H, KDA_H, KDA_D, KDA_D, TAP),
+    check_op(&(op_case){.name = "kda", .slab_bytes = ch_op_gdn_state_bytes(KDA_H, KDA_H, KDA_D, KDA_D, TAP, false),
                         .journal_row = ch_op_gdn_journal_row(KDA_H, KDA_H, KDA_D, KDA_D, true), .n_y = KDA_H * KDA_D,
                         .n_in = KDA_CHANNEL + KDA_H + 2 * KDA_H * KDA_D, .run = run_gdn, .variant = 2});
 }
@@ -212,7 +212,7 @@ static void test_conv(void **state) {
 static void test_ssm1(void **state) {
     (void)state;
     for (int v = 0; v < 2; v++)
-        check_op(&(op_case){.name = "ssm1", .slab_bytes = ch_op_ssm1_state_bytes(CH1, DS1), .journal_row = ch_op_ssm1_journal_row(CH1, DS1),
+        check_op(&(op_case){.name = "ssm1", .slab_bytes = ch_op_ssm1_state_bytes(CH1, DS1, false), .journal_row = ch_op_ssm1_journal_row(CH1, DS1),
                             .n_y = CH1, .n_in = 3 * CH1 + 2 * DS1, .run = run_ssm1, .variant = v});
 }
 
@@ -220,7 +220,7 @@ static void test_ssm2(void **state) {
     (void)state;
     for (int v = 0; v < 2; v++) {
         size_t conv = v ? 0 : ch_op_conv_state_bytes(DI2 + 2 * BC2, TAP);
-        check_op(&(op_case){.name = v ? "ssm2" : "ssm2 with convolution", .slab_bytes = conv + ch_op_ssm2_state_bytes(H2, P2, DS2),
+        check_op(&(op_case){.name = v ? "ssm2" : "ssm2 with convolution", .slab_bytes = conv + ch_op_ssm2_state_bytes(H2, P2, DS2, false),
                             .journal_row = ch_op_ssm2_journal_row(H2, P2, G2, DS2, !v), .n_y = DI2,
                             .n_in = 2 * DI2 + 2 * BC2 + H2, .run = run_ssm2, .variant = v});
     }

@@ -99,7 +99,7 @@ static void run_gdn(const char *tier, const gdn_case *c, uint64_t seed) {
     float *alpha = randoms(&r, c->n * c->hv, 1), *conv = randoms(&r, c->tap * nc, 0.5f), *dec = randoms(&r, c->hv, 1);
     float *dt = randoms(&r, c->hv, 1), *norm = randoms(&r, c->dv, 1), *o = randoms(&r, c->n * vd, 1), *y = randoms(&r, c->n * vd, 1);
     for (size_t h = 0; h < c->hv; h++) dec[h] = -0.05f - fabsf(dec[h]) * 0.2f;
-    uint8_t *slab = ch_alloc_aligned(64 + ch_op_gdn_state_bytes(c->hk, c->hv, c->dk, c->dv, c->tap), 64);
+    uint8_t *slab = ch_alloc_aligned(64 + ch_op_gdn_state_bytes(c->hk, c->hv, c->dk, c->dv, c->tap, false), 64);
     ch_op_seg seg[1] = {{.slab = slab}};
     ch_op_gdn_args a = {.n_seg = 1, .seg = seg, .n_row = c->n, .n_head_k = c->hk, .n_head_v = c->hv, .d_k = c->dk, .d_v = c->dv,
                         .n_tap = c->tap, .tiled = c->tiled, .interleaved = c->interleaved, .eps = 1e-6f, .qkv = qkv, .z = z,

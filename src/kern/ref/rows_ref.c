@@ -65,7 +65,17 @@ static void softmax(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = (float)(exp((double)x[i] - max) / s);
 }
 
+static void bf16_load(const uint16_t *x, size_t n, float *y) {
+    for (size_t i = 0; i < n; i++) y[i] = ch_bf16_to_f32(x[i]);
+}
+
+static void bf16_store(const float *x, size_t n, uint16_t *y) {
+    for (size_t i = 0; i < n; i++) y[i] = ch_f32_to_bf16(x[i]);
+}
+
 void ch_kern_set_rows_ref(ch_kern *k) {
+    k->bf16_load = bf16_load;
+    k->bf16_store = bf16_store;
     k->rmsnorm = rmsnorm;
     k->l2norm = l2norm;
     k->swiglu = swiglu;

@@ -12,6 +12,8 @@ void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
     ch_kern_set_scan_avx2(k);
     ch_kern_set_attn_avx2(k);
     ch_kern_set_gemm_avx2(k);
+    ch_kern_set_chunk_avx2(k);
+    ch_kern_set_bf16_avx2(k);
     if (tier < CH_TIER_AVX512 || !cpu->avx512 || !cpu->avx512_vnni) return;
     k->name = "avx512";
     ch_kern_set_mat_avx512(k);
@@ -20,5 +22,6 @@ void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
     ch_kern_set_delta_avx512(k);
     ch_kern_set_scan_avx512(k);
     ch_kern_set_gemm_avx512(k);
+    ch_kern_set_chunk_avx512(k);
     ch_kern_set_attn_avx512(k);
 }

@@ -13,6 +13,8 @@ void ch_kern_set_delta_avx2(ch_kern *k);
 void ch_kern_set_scan_avx2(ch_kern *k);
 void ch_kern_set_gemm_avx2(ch_kern *k);
 void ch_kern_set_attn_avx2(ch_kern *k);
+void ch_kern_set_chunk_avx2(ch_kern *k);
+void ch_kern_set_bf16_avx2(ch_kern *k);
 void ch_kern_set_rows_avx512(ch_kern *k);
 void ch_kern_set_conv_avx512(ch_kern *k);
 void ch_kern_set_delta_avx512(ch_kern *k);
@@ -20,6 +22,7 @@ void ch_kern_set_scan_avx512(ch_kern *k);
 void ch_kern_set_mat_avx512(ch_kern *k);  // needs VNNI
 void ch_kern_set_gemm_avx512(ch_kern *k);
 void ch_kern_set_attn_avx512(ch_kern *k);
+void ch_kern_set_chunk_avx512(ch_kern *k);
 void ch_kern_set_mat_emulated(ch_kern *k); // tests/checkkern: the same out of AVX2 instructions
 void ch_kern_set_attn_emulated(ch_kern *k);
 void ch_kern_set_gemm_emulated(ch_kern *k);

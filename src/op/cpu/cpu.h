@@ -90,5 +90,20 @@ typedef struct ch_op_attend {
 // Notes op and buffers; as ch_op_need. The worker's scratch (BUF_ATTN_WORK) has room for a key or a value too.
 bool ch_op_attend_need(ch_op *op, ch_op_attend *a);
 void ch_op_attend_share(const ch_op_attend *a, int worker, int n_workers, float *work); // on every worker
+// ---- state.c: one head's state through the rows of a segment
+typedef struct ch_state_run {
+    const ch_kern *kern;
+    const ch_op_seg *seg;
+    ch_op_state_form form;
+    bool commit;   // the rows come from the journal and advance the slab
+    uint8_t *home; // in the slab: n floats, or n bf16
+    size_t n;
+    float *work;   // ch_op_state_work(n) floats of this worker
+} ch_state_run;
+size_t ch_op_state_work(size_t n);
+// Rows [from, from + n) of the segment on state.
+typedef void (*ch_state_rows)(void *ctx, float *state, size_t from, size_t n, bool chunk);
+void ch_op_run_state(const ch_state_run *r, ch_state_rows rows, void *ctx);
+static inline size_t ch_op_state_size(size_t n, bool bf16) { return (n * (bf16 ? sizeof(uint16_t) : sizeof(float)) + 63) / 64 * 64; }
 
 #endif

@@ -18,8 +18,8 @@ typedef struct gdn_job {
     float *q, *k; // [n_row][n_head_k * d_k], normalised
     bool commit;
     size_t journal_row; // floats: [n_channel] inputs of the convolution, [n_head_v] beta, g
-    float *trial;       // per worker a state [d_v][d_k] and an output row [d_v] that nobody reads
-    size_t trial_part;  // floats per worker
+    float *trial;       // per worker: room for ch_op_run_state, an output row [d_v] that nobody reads, scratch of the chunk form
+    size_t trial_part, n_work; // floats per worker, of them for ch_op_run_state
 } gdn_job;
 
 static size_t channels(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v) {
@@ -30,9 +30,8 @@ static size_t conv_bytes(size_t n_channel, size_t n_tap) {
     return ((n_tap - 1) * n_channel * sizeof(float) + 63) / 64 * 64;
 }
 
-size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap) {
-    size_t state = n_head_v * d_v * d_k * sizeof(float);
-    return conv_bytes(channels(n_head_k, n_head_v, d_k, d_v), n_tap) + (state + 63) / 64 * 64;
+size_t ch_op_gdn_state_bytes(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, size_t n_tap, bool bf16) {
+    return conv_bytes(channels(n_head_k, n_head_v, d_k, d_v), n_tap) + ch_op_state_size(n_head_v * d_v * d_k, bf16);
 }
 
 size_t ch_op_gdn_journal_row(size_t n_head_k, size_t n_head_v, size_t d_k, size_t d_v, bool kda) {
@@ -76,10 +75,10 @@ static void norms_of_row(const gdn_job *j, size_t row) {
     }
 }
 
-// Notes beta and decay of a head's tentative rows, and gives the copy of its state to run on.
-static float *trial_state(const gdn_job *j, const ch_op_seg *s, size_t h, size_t kh, const float *state, int worker) {
+// Notes beta and decay of a head's tentative rows.
+static void note_rows(const gdn_job *j, const ch_op_seg *s, size_t h, size_t kh) {
     const ch_op_gdn_args *a = j->a;
-    float *row = ch_op_seg_journal(s, a->journal_off) + j->n_channel, *trial = j->trial + (size_t)worker * j->trial_part;
+    float *row = ch_op_seg_journal(s, a->journal_off) + j->n_channel;
     for (size_t i = s->row0; i < s->row0 + s->n_row; i++, row += j->journal_row) {
         row[h] = j->beta[i * a->n_head_v + h];
         if (a->kda)
@@ -87,30 +86,48 @@ static float *trial_state(const gdn_job *j, const ch_op_seg *s, size_t h, size_t
         else
             row[a->n_head_v + h] = j->g[i * a->n_head_v + h];
     }
-    memcpy(trial, state, a->d_v * a->d_k * sizeof *trial);
-    return trial;
+}
+
+typedef struct gdn_head {
+    const ch_kern *kern;
+    ch_gdn_args args; // of the whole segment, state unset
+    bool kda;
+} gdn_head;
+
+static void head_rows(void *ctx, float *state, size_t from, size_t n, bool chunk) {
+    const gdn_head *h = ctx;
+    ch_gdn_args a = h->args;
+    a.state = state, a.n_tok = n;
+    a.q += from * a.ld_qk, a.k += from * a.ld_qk, a.v += from * a.ld_v, a.out += from * a.ld_out;
+    a.beta += from * a.ld_bg, a.g += from * (h->kda ? a.ld_g : a.ld_bg);
+    if (h->kda)
+        (chunk ? h->kern->kda_chunk : h->kern->kda)(&a);
+    else
+        (chunk ? h->kern->gdn_chunk : h->kern->gdn)(&a);
 }
 
 static void run_head(const gdn_job *j, const ch_op_seg *s, size_t h, int worker) {
     const ch_op_gdn_args *a = j->a;
-    size_t kd = a->n_head_k * a->d_k, vd = a->n_head_v * a->d_v, row = s->row0;
+    size_t kd = a->n_head_k * a->d_k, vd = a->n_head_v * a->d_v, row = s->row0, n_state = a->d_v * a->d_k;
     size_t kh = a->tiled ? h % a->n_head_k : h / (a->n_head_v / a->n_head_k);
-    float *state = (float *)(s->slab + a->slab_off + conv_bytes(j->n_channel, a->n_tap)) + h * a->d_v * a->d_k;
-    ch_gdn_args args = {
-        .n_tok = s->n_row, .d_k = a->d_k, .d_v = a->d_v, .q = j->q + row * kd + kh * a->d_k, .k = j->k + row * kd + kh * a->d_k,
+    float *work = j->trial + (size_t)worker * j->trial_part, *unread = work + j->n_work;
+    gdn_head head = {.kern = &j->op->kern, .kda = a->kda, .args = {
+        .d_k = a->d_k, .d_v = a->d_v, .q = j->q + row * kd + kh * a->d_k, .k = j->k + row * kd + kh * a->d_k,
         .v = j->conv + row * j->n_channel + 2 * kd + h * a->d_v, .beta = j->beta + row * a->n_head_v + h,
-        .g = j->g + row * a->n_head_v + h, .ld_qk = kd, .ld_v = j->n_channel, .ld_bg = a->n_head_v, .state = state,
-        .ld_g = kd};
-    if (a->kda) args.g = j->g + row * kd + kh * a->d_k;
+        .g = a->kda ? j->g + row * kd + kh * a->d_k : j->g + row * a->n_head_v + h, .ld_qk = kd, .ld_v = j->n_channel,
+        .ld_bg = a->n_head_v, .out = a->o_raw + row * vd + h * a->d_v, .ld_out = vd, .ld_g = kd, .scratch = unread + a->d_v}};
     if (j->commit) {
         const float *noted = ch_op_seg_journal(s, a->journal_off) + j->n_channel;
-        args.beta = noted + h, args.g = noted + a->n_head_v + (a->kda ? kh * a->d_k : h), args.ld_bg = args.ld_g = j->journal_row;
-        args.out = j->trial + (size_t)worker * j->trial_part;
-    } else {
-        args.out = a->o_raw + row * vd + h * a->d_v, args.ld_out = vd;
-        if (s->journal) args.state = trial_state(j, s, h, kh, state, worker);
+        head.args.beta = noted + h, head.args.g = noted + a->n_head_v + (a->kda ? kh * a->d_k : h);
+        head.args.ld_bg = head.args.ld_g = j->journal_row;
+        head.args.out = unread, head.args.ld_out = 0;
+    } else if (s->journal) {
+        note_rows(j, s, h, kh);
     }
-    (a->kda ? j->op->kern.kda : j->op->kern.gdn)(&args);
+    uint8_t *states = s->slab + a->slab_off + conv_bytes(j->n_channel, a->n_tap);
+    ch_op_run_state(&(ch_state_run){&j->op->kern, s, a->form, j->commit,
+                                    states + h * n_state * (a->form.bf16 ? sizeof(uint16_t) : sizeof(float)), n_state, work},
+                    head_rows, &head);
     if (j->commit) return;
     for (size_t i = 0; i < s->n_row; i++) {
         size_t off = (row + i) * vd + h * a->d_v;
@@ -137,7 +154,8 @@ static void gdn_worker(void *arg, int worker, int n_workers) {
 static void run(ch_op *op, const ch_op_gdn_args *a, bool commit) {
     gdn_job j = {.op = op, .a = a, .n_channel = channels(a->n_head_k, a->n_head_v, a->d_k, a->d_v), .commit = commit,
                  .journal_row = ch_op_gdn_journal_row(a->n_head_k, a->n_head_v, a->d_k, a->d_v, a->kda),
-                 .trial_part = (a->d_v * (a->d_k + 1) + 15) / 16 * 16};
+                 .n_work = ch_op_state_work(a->d_v * a->d_k)};
+    j.trial_part = (j.n_work + a->d_v + (a->form.chunk ? op->kern.chunk_scratch(a->d_k, a->d_v) : 0) + 15) / 16 * 16;
     size_t kd = a->n_head_k * a->d_k;
     ch_op_need(op, BUF_WINDOW, conv_bytes(j.n_channel, a->n_tap));
     ch_op_need(op, BUF_TRIAL, (size_t)ch_pool_size(op->pool) * j.trial_part * sizeof(float));

@@ -64,34 +64,47 @@ typedef struct ssm1_job {
     const ch_op *op;
     const ch_op_ssm1_args *a;
     bool commit;
-    float *trial; // [d_state][n_channel] states of tentative rows, then a row of outputs that nobody reads
+    float *trial; // [d_state][n_channel] states of tentative rows or of a bf16 slab, then a row of outputs that nobody reads
+    uint16_t *half; // [d_state][n_channel]: what a bf16 slab would hold behind tentative rows
 } ssm1_job;
 
-size_t ch_op_ssm1_state_bytes(size_t n_channel, size_t d_state) { return round64(n_channel * d_state * sizeof(float)); }
+size_t ch_op_ssm1_state_bytes(size_t n_channel, size_t d_state, bool bf16) { return ch_op_state_size(n_channel * d_state, bf16); }
 
 size_t ch_op_ssm1_journal_row(size_t n_channel, size_t d_state) { return 2 * n_channel + d_state; }
 
-// Channels [b, e) of the first n_row journal rows, into the state.
-static void ssm1_commit_share(const ssm1_job *j, const ch_op_seg *s, size_t b, size_t e) {
-    const ch_op_ssm1_args *a = j->a;
-    size_t ld = a->n_channel, row = ch_op_ssm1_journal_row(ld, a->d_state);
-    const float *x = ch_op_seg_journal(s, a->journal_off);
-    j->op->kern.ssm1(&(ch_ssm1_args){
-        .n_tok = s->n_row, .d_state = a->d_state, .n_channel = ld, .c0 = b, .c1 = e, .x = x, .dt = x + ld, .ld_x = row, .ld_dt = row,
-        .b = x + 2 * ld, .c = x + 2 * ld, .ld_bc = row, .a = a->a, .skip = a->skip, .state = (float *)(s->slab + a->slab_off),
-        .y = j->trial + a->d_state * ld});
-}
-
-// Notes channels [b, e) of tentative rows, and gives the copy of the state to run on.
-static float *ssm1_trial_state(const ssm1_job *j, const ch_op_seg *s, size_t b, size_t e, const float *state) {
+// Notes channels [b, e) of tentative rows.
+static void ssm1_note_rows(const ssm1_job *j, const ch_op_seg *s, size_t b, size_t e) {
     const ch_op_ssm1_args *a = j->a;
     size_t ld = a->n_channel, row = ch_op_ssm1_journal_row(ld, a->d_state);
     float *x = ch_op_seg_journal(s, a->journal_off);
     copy_columns(a->x + s->row0 * ld, ld, s->n_row, b, e, x, row);
     copy_columns(a->dt + s->row0 * ld, ld, s->n_row, b, e, x + ld, row);
     if (!b) copy_columns(a->b + s->row0 * a->d_state, a->d_state, s->n_row, 0, a->d_state, x + 2 * ld, row);
-    copy_columns(state, ld, a->d_state, b, e, j->trial, ld);
-    return j->trial;
+}
+
+// Channels [k.c0, k.c1) of the segment's state through its rows; k.state unset. A lane is a channel here, so a share of the
+// state is columns of all its rows, not one run of floats as in ch_op_run_state; the rules are the same.
+static void ssm1_run_state(const ssm1_job *j, const ch_op_seg *s, ch_ssm1_args k) {
+    const ch_kern *kern = &j->op->kern;
+    const bool trial = s->journal && !j->commit;
+    uint8_t *home = s->slab + j->a->slab_off;
+    size_t n = k.c1 - k.c0;
+    k.n_tok = s->n_row;
+    if (!j->a->form.bf16) {
+        k.state = (float *)home;
+        if (trial) copy_columns(k.state, k.n_channel, k.d_state, k.c0, k.c1, j->trial, k.n_channel), k.state = j->trial;
+        kern->ssm1(&k);
+        return;
+    }
+    uint16_t *half = (uint16_t *)home;
+    k.state = j->trial, k.n_tok = 1;
+    for (size_t t = 0; t < s->n_row; t++) {
+        for (size_t i = k.c0; i < k.d_state * k.n_channel; i += k.n_channel) kern->bf16_load(half + i, n, k.state + i);
+        if (trial) half = j->half;
+        kern->ssm1(&k);
+        for (size_t i = k.c0; i < k.d_state * k.n_channel; i += k.n_channel) kern->bf16_store(k.state + i, n, half + i);
+        k.x += k.ld_x, k.dt += k.ld_dt, k.b += k.ld_bc, k.c += k.ld_bc, k.y += k.ld_y;
+    }
 }
 
 // Channels are independent of each other from the steps to the gate, so no worker waits for another.
@@ -105,27 +118,30 @@ static void ssm1_worker(void *arg, int worker, int n_workers) {
     for (size_t i = 0; i < a->n_seg; i++) {
         const ch_op_seg *s = &a->seg[i];
         size_t row = s->row0;
+        ch_ssm1_args args = {.d_state = a->d_state, .n_channel = ld, .c0 = b, .c1 = e, .a = a->a, .skip = a->skip};
         if (j->commit) {
-            ssm1_commit_share(j, s, b, e);
+            args.x = ch_op_seg_journal(s, a->journal_off), args.dt = args.x + ld, args.b = args.c = args.x + 2 * ld;
+            args.ld_x = args.ld_dt = args.ld_bc = ch_op_ssm1_journal_row(ld, a->d_state);
+            args.y = j->trial + a->d_state * ld, args.ld_y = 0;
+            ssm1_run_state(j, s, args);
             continue;
         }
-        float *state = (float *)(s->slab + a->slab_off);
         for (size_t t = row; t < row + s->n_row; t++) k->softplus(a->dt + t * ld + b, NULL, e - b, a->dt + t * ld + b);
-        if (s->journal) state = ssm1_trial_state(j, s, b, e, state);
-        k->ssm1(&(ch_ssm1_args){
-            .n_tok = s->n_row, .d_state = a->d_state, .n_channel = ld, .c0 = b, .c1 = e, .x = a->x + row * ld,
-            .dt = a->dt + row * ld, .ld_x = ld, .ld_dt = ld, .b = a->b + row * a->d_state, .c = a->c + row * a->d_state,
-            .ld_bc = a->d_state, .a = a->a, .skip = a->skip, .state = state,
-            .y = a->y_raw + row * ld, .ld_y = ld});
+        if (s->journal) ssm1_note_rows(j, s, b, e);
+        args.x = a->x + row * ld, args.dt = a->dt + row * ld, args.b = a->b + row * a->d_state, args.c = a->c + row * a->d_state;
+        args.ld_x = args.ld_dt = args.ld_y = ld, args.ld_bc = a->d_state, args.y = a->y_raw + row * ld;
+        ssm1_run_state(j, s, args);
         for (size_t t = row; t < row + s->n_row; t++)
             k->silu_mul(a->y_raw + t * ld + b, a->z + t * ld + b, e - b, a->y + t * ld + b);
     }
 }
 
 static void ssm1_run(ch_op *op, const ch_op_ssm1_args *a, bool commit) {
-    ch_op_need(op, BUF_TRIAL, (a->d_state + 1) * a->n_channel * sizeof(float));
+    size_t n_trial = ((a->d_state + 1) * a->n_channel + 15) / 16 * 16;
+    ch_op_need(op, BUF_TRIAL, n_trial * sizeof(float) + a->d_state * a->n_channel * sizeof(uint16_t));
     if (op->dry) return;
-    ch_op_run(op, ssm1_worker, &(ssm1_job){op, a, commit, (float *)op->buf[BUF_TRIAL]}, a->n_row * a->n_channel * a->d_state);
+    float *trial = (float *)op->buf[BUF_TRIAL];
+    ch_op_run(op, ssm1_worker, &(ssm1_job){op, a, commit, trial, (uint16_t *)(trial + n_trial)}, a->n_row * a->n_channel * a->d_state);
 }
 
 void ch_op_ssm1(ch_op *op, const ch_op_ssm1_args *a) { ssm1_run(op, a, false); }
@@ -142,56 +158,68 @@ typedef struct ssm2_job {
     float *dt; // [n_row][n_head] after softplus
     bool commit;
     size_t journal_row, journal_dt; // floats of a journal row, and in it before dt
-    float *trial;      // per worker a state [d_head][d_state] and an output row [d_head] that nobody reads
-    size_t trial_part; // floats per worker
+    float *trial;      // per worker: room for ch_op_run_state, an output row [d_head] that nobody reads, scratch of the chunk form
+    size_t trial_part, n_work; // floats per worker, of them for ch_op_run_state
 } ssm2_job;
 
-size_t ch_op_ssm2_state_bytes(size_t n_head, size_t d_head, size_t d_state) {
-    return round64(n_head * d_head * d_state * sizeof(float));
+size_t ch_op_ssm2_state_bytes(size_t n_head, size_t d_head, size_t d_state, bool bf16) {
+    return ch_op_state_size(n_head * d_head * d_state, bf16);
 }
 
 size_t ch_op_ssm2_journal_row(size_t n_head, size_t d_head, size_t n_group, size_t d_state, bool conv) {
     return n_head * d_head + (conv ? 2 : 1) * n_group * d_state + n_head;
 }
 
-// Notes a head's tentative rows where the convolution has not done so, and gives the copy of its state to run on. The first
-// head of a group notes B for all.
-static float *ssm2_trial_state(const ssm2_job *j, const ch_op_seg *s, size_t h, const float *state, int worker) {
+// Notes a head's tentative rows where the convolution has not done so. The first head of a group notes B for all.
+static void ssm2_note_rows(const ssm2_job *j, const ch_op_seg *s, size_t h) {
     const ch_op_ssm2_args *a = j->a;
     size_t di = a->n_head * a->d_head, group = h * a->n_group / a->n_head, bc = a->n_group * a->d_state, off = h * a->d_head;
-    float *row = ch_op_seg_journal(s, a->journal_off), *trial = j->trial + (size_t)worker * j->trial_part;
+    float *row = ch_op_seg_journal(s, a->journal_off);
     for (size_t i = 0; i < s->n_row; i++) row[i * j->journal_row + j->journal_dt + h] = j->dt[(s->row0 + i) * a->n_head + h];
-    if (!a->conv_w) {
-        copy_columns(a->x + s->row0 * di, di, s->n_row, off, off + a->d_head, row, j->journal_row);
-        if (!h || (h - 1) * a->n_group / a->n_head != group)
-            copy_columns(a->b + s->row0 * bc, bc, s->n_row, group * a->d_state, (group + 1) * a->d_state, row + di, j->journal_row);
-    }
-    memcpy(trial, state, a->d_head * a->d_state * sizeof *trial);
-    return trial;
+    if (a->conv_w) return;
+    copy_columns(a->x + s->row0 * di, di, s->n_row, off, off + a->d_head, row, j->journal_row);
+    if (!h || (h - 1) * a->n_group / a->n_head != group)
+        copy_columns(a->b + s->row0 * bc, bc, s->n_row, group * a->d_state, (group + 1) * a->d_state, row + di, j->journal_row);
+}
+
+typedef struct ssm2_head_run {
+    const ch_kern *kern;
+    ch_ssm2_args args; // of the whole segment, state unset
+} ssm2_head_run;
+
+static void ssm2_rows(void *ctx, float *state, size_t from, size_t n, bool chunk) {
+    const ssm2_head_run *h = ctx;
+    ch_ssm2_args a = h->args;
+    a.state = state, a.n_tok = n;
+    a.x += from * a.ld_x, a.dt += from * a.ld_dt, a.b += from * a.ld_bc, a.c += from * a.ld_bc, a.y += from * a.ld_y;
+    (chunk ? h->kern->ssm2_chunk : h->kern->ssm2)(&a);
 }
 
 static void ssm2_head(const ssm2_job *j, const ch_op_seg *s, size_t h, int worker) {
     const ch_op_ssm2_args *a = j->a;
     const ch_kern *k = &j->op->kern;
     size_t di = a->n_head * a->d_head, row = s->row0, group = h * a->n_group / a->n_head, off = h * a->d_head;
-    ch_ssm2_args args = {
-        .n_tok = s->n_row, .d_head = a->d_head, .d_state = a->d_state, .x = j->x + row * j->ld_x + off,
-        .dt = j->dt + row * a->n_head + h, .b = j->b + row * j->ld_bc + group * a->d_state,
-        .c = j->c + row * j->ld_bc + group * a->d_state, .ld_x = j->ld_x, .ld_dt = a->n_head, .ld_bc = j->ld_bc, .a = a->a[h],
-        .skip = a->skip[h], .state = (float *)(s->slab + j->state_off) + off * a->d_state};
+    size_t n_state = a->d_head * a->d_state;
+    float *work = j->trial + (size_t)worker * j->trial_part, *unread = work + j->n_work;
+    ssm2_head_run head = {k, {
+        .d_head = a->d_head, .d_state = a->d_state, .x = j->x + row * j->ld_x + off, .dt = j->dt + row * a->n_head + h,
+        .b = j->b + row * j->ld_bc + group * a->d_state, .c = j->c + row * j->ld_bc + group * a->d_state, .ld_x = j->ld_x,
+        .ld_dt = a->n_head, .ld_bc = j->ld_bc, .a = a->a[h], .skip = a->skip[h], .y = a->y_raw + row * di + off, .ld_y = di,
+        .scratch = unread + a->d_head}};
     if (j->commit) {
         const float *noted = ch_op_seg_journal(s, a->journal_off);
-        args.dt = noted + j->journal_dt + h, args.ld_dt = j->journal_row;
-        args.y = j->trial + (size_t)worker * j->trial_part;
+        head.args.dt = noted + j->journal_dt + h, head.args.ld_dt = j->journal_row;
+        head.args.y = unread, head.args.ld_y = 0;
         if (!a->conv_w) {
-            args.x = noted + off, args.b = args.c = noted + di + group * a->d_state;
-            args.ld_x = args.ld_bc = j->journal_row;
+            head.args.x = noted + off, head.args.b = head.args.c = noted + di + group * a->d_state;
+            head.args.ld_x = head.args.ld_bc = j->journal_row;
         }
-    } else {
-        args.y = a->y_raw + row * di + off, args.ld_y = di;
-        if (s->journal) args.state = ssm2_trial_state(j, s, h, args.state, worker);
+    } else if (s->journal) {
+        ssm2_note_rows(j, s, h);
     }
-    k->ssm2(&args);
+    ch_op_run_state(&(ch_state_run){k, s, a->form, j->commit,
+                                    s->slab + j->state_off + h * n_state * (a->form.bf16 ? sizeof(uint16_t) : sizeof(float)), n_state, work},
+                    ssm2_rows, &head);
     if (j->commit) return;
     for (size_t i = row; i < row + s->n_row; i++)
         k->silu_mul(a->y_raw + i * di + off, a->z + i * di + off, a->d_head, a->y + i * di + off);
@@ -219,9 +247,10 @@ static void ssm2_worker(void *arg, int worker, int n_workers) {
 static void ssm2_run(ch_op *op, const ch_op_ssm2_args *a, bool commit) {
     size_t di = a->n_head * a->d_head, bc = a->n_group * a->d_state, n_channel = di + 2 * bc;
     ssm2_job j = {.op = op, .a = a, .x = a->x, .b = a->b, .c = a->c, .ld_x = di, .ld_bc = bc, .state_off = a->slab_off,
-                  .commit = commit, .trial_part = (a->d_head * (a->d_state + 1) + 15) / 16 * 16,
+                  .commit = commit, .n_work = ch_op_state_work(a->d_head * a->d_state),
                   .journal_row = ch_op_ssm2_journal_row(a->n_head, a->d_head, a->n_group, a->d_state, a->conv_w)};
     j.journal_dt = j.journal_row - a->n_head;
+    j.trial_part = (j.n_work + a->d_head + (a->form.chunk ? op->kern.chunk_scratch(a->d_state, a->d_head) : 0) + 15) / 16 * 16;
     ch_op_need(op, BUF_TRIAL, (size_t)ch_pool_size(op->pool) * j.trial_part * sizeof(float));
     if (a->conv_w) {
         ch_op_need(op, BUF_CONV, a->n_row * n_channel * sizeof(float));
