@@ -37,13 +37,13 @@ static void keep_line(void *user, int level, const char *line) {
     snprintf(t->log + n, sizeof t->log - n, "%s\n", line);
 }
 
-// Last scores of a short prompt, and whether the panels were mapped.
-static int scores(place *t, const char *cache, uint64_t limit, float *out, bool *mapped) {
+// Last scores of a short prompt, read at once or (one_by_one) token by token, and whether the panels were mapped.
+static int scores_with(place *t, ch_model_params p, bool one_by_one, float *out, bool *mapped) {
     static const int32_t token[N_TOKEN] = {1, 7, 3, 9, 2};
     ch_error e = {0};
     ch_model *m;
     t->log[0] = 0;
-    ch_model_params p = {.n_threads = 2, .n_batch = 8, .n_seq = 1, .panel_cache = cache, .panel_cache_bytes = limit};
+    p.n_threads = 2, p.n_batch = 8, p.n_seq = 1;
     int rc = ch_model_open(&m, t->model, &p, &e);
     if (rc) return rc;
     const ch_model_info *info = ch_model_get_info(m);
@@ -55,14 +55,20 @@ static int scores(place *t, const char *cache, uint64_t limit, float *out, bool 
     ch_seq_limits limits = {.n_seq = 1, .n_page = 2, .max_tokens = 64};
     rc = ch_seq_pool_create(&pool, ch_model_plan(m), &limits, &e);
     if (!rc) rc = ch_seq_create(&seq, pool, &e);
-    int32_t last = N_TOKEN - 1;
-    ch_segment seg = {seq, N_TOKEN};
-    ch_batch b = {token, N_TOKEN, &seg, 1, &last, 1, NULL};
-    if (!rc) rc = ch_model_forward(m, &b, out, &e);
+    int32_t n = one_by_one ? 1 : N_TOKEN, last = n - 1;
+    for (int32_t i = 0; i < N_TOKEN && !rc; i += n) {
+        ch_segment seg = {seq, n};
+        ch_batch b = {token + i, n, &seg, 1, &last, 1, NULL};
+        rc = ch_model_forward(m, &b, out, &e);
+    }
     if (seq) ch_seq_free(&seq);
     if (pool) ch_seq_pool_free(&pool);
     ch_model_close(&m);
     return rc;
+}
+
+static int scores(place *t, const char *cache, uint64_t limit, float *out, bool *mapped) {
+    return scores_with(t, (ch_model_params){.panel_cache = cache, .panel_cache_bytes = limit}, false, out, mapped);
 }
 
 static void expect(place *t, const char *cache, uint64_t limit, bool mapped, const char *said) {
@@ -339,6 +345,28 @@ static void test_not_wanted(void **state) {
     }
 }
 
+// Without packing at load every tier gives the very same scores, for one token and for several, dense and with experts.
+static void test_no_repack(void **state) {
+    place *t = *state;
+    static const char *const tiers[] = {"ref", "avx2", "avx512"}, *const archs[] = {"qwen35", "qwen35moe"};
+    static const ch_type types[] = {CH_TYPE_Q4_0, CH_TYPE_Q8_0, CH_TYPE_Q6_K, CH_TYPE_IQ3_S, CH_TYPE_F16};
+    float packed[MAX_VOCAB], raw[MAX_VOCAB];
+    for (int a = 0; a < 2; a++)
+        for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+            ch_synth_shape s;
+            ch_error e = {0};
+            bool mapped;
+            if (ch_synth_preset(&s, archs[a], "tiny", &e) || ch_synth_write(t->model, &s, types[k], 3, NULL, NULL, &e)) fail_msg("%s", e.msg);
+            for (int i = 0; i < 3; i++)
+                for (int one = 0; one < 2; one++) {
+                    assert_int_equal(scores_with(t, (ch_model_params){.tier = tiers[i]}, one, packed, &mapped), 0);
+                    assert_int_equal(scores_with(t, (ch_model_params){.tier = tiers[i], .no_repack = true}, one, raw, &mapped), 0);
+                    if (memcmp(packed, raw, (size_t)t->n_vocab * sizeof *raw) != 0)
+                        fail_msg("%s, type %d, tier %s: other scores without packing", archs[a], (int)types[k], tiers[i]);
+                }
+        }
+}
+
 static bool stop_saving(void *user, const char *what, uint64_t done, uint64_t total) {
     (void)user;
     return strcmp(what, "saving panels") != 0 || done < total / 2;
@@ -459,7 +487,7 @@ int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(test_second_start), CASE(test_damage), CASE(test_checked_once), CASE(test_other_model), CASE(test_limits),
-        CASE(test_least_used_goes), CASE(test_no_room), CASE(test_writers_at_once), CASE(test_not_wanted), CASE(test_stopped),
+        CASE(test_least_used_goes), CASE(test_no_room), CASE(test_writers_at_once), CASE(test_not_wanted), CASE(test_no_repack), CASE(test_stopped),
         CASE(test_no_memory), CASE(test_parser)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
