@@ -4,7 +4,7 @@
 #include "cmd/bench.h"
 
 static const int options[] = {CH_OPT_BENCH_PREFILL, CH_OPT_BENCH_DECODE,  CH_OPT_BENCH_SLOTS, CH_OPT_BENCH_DEPTH,
-                              CH_OPT_BENCH_SUBSETS, CH_OPT_REPEATS,       CH_OPT_JSON,        CH_OPT_CSV,
+                              CH_OPT_BENCH_SUBSETS, CH_OPT_BENCH_FILL, CH_OPT_REPEATS,       CH_OPT_JSON,        CH_OPT_CSV,
                               CH_CMD_MODEL_OPTIONS};
 
 static const ch_cmd_spec spec = {

@@ -54,6 +54,9 @@ typedef struct ch_bench {
 
 int ch_bench_measure(ch_bench *b, ch_bench_row *r, ch_error *e);
 
+// Lengthens s by n positions with copies of its first whole pages (bench_fill.c). The recurrent state stays as it is.
+int ch_bench_fill(ch_seq *s, const ch_seq_plan *plan, size_t n, ch_error *e);
+
 // ---- report (bench_report.c) --------------------------------------------------------------------------------------------
 void ch_bench_print_text(const ch_bench *b);
 void ch_bench_print_json(const ch_bench *b);

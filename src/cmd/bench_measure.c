@@ -95,6 +95,7 @@ static int prepare_field(ch_bench *b, field *f, const ch_bench_row *r, ch_error 
     const ch_seq_plan *plan = ch_model_plan(b->m);
     size_t total = (size_t)(r->depth + r->prefill + r->decode) + 1, n_prompt = (size_t)(r->depth + r->prefill);
     size_t per_page = plan->page_tokens ? plan->page_tokens : 1;
+    int32_t real = ch_opt_bool(b->o, CH_OPT_BENCH_FILL) && r->depth > 512 ? 512 : r->depth; // computed; the rest is filled
     ch_seq_limits lim = {.n_seq = (size_t)r->slots, .n_mark = 2 * (size_t)r->slots, .max_tokens = total,
                          .n_page = (size_t)r->slots * (total / per_page + 4)};
     int rc = ch_seq_pool_create(&f->pool, plan, &lim, e);
@@ -110,7 +111,9 @@ static int prepare_field(ch_bench *b, field *f, const ch_bench_row *r, ch_error 
             f->prompt[(size_t)k * n_prompt + t] = (int32_t)(ch_rng_u64(&rng) % (uint64_t)b->info->n_vocab);
         rc = ch_seq_create(&f->seq[k], f->pool, e);
         if (rc == 0 && r->depth > 0)
-            rc = feed(b, f, r, k, 0, r->depth, e);
+            rc = feed(b, f, r, k, 0, real, e);
+        if (rc == 0 && real < r->depth)
+            rc = ch_bench_fill(f->seq[k], plan, (size_t)(r->depth - real), e);
         if (rc == 0 && r->depth > 0)
             rc = ch_seq_mark_create(&f->mark[k], f->seq[k], e);
     }

@@ -64,6 +64,7 @@ CH_OPTION(BENCH_PREFILL, "prefill", 'p', TEXT, INPUT, 0, 1048576, "512", "N[,N]"
 CH_OPTION(BENCH_DECODE, "decode", 'n', INT, INPUT, 0, 1048576, "128", "N", "tokens to generate")
 CH_OPTION(BENCH_SLOTS, "slots", 0, TEXT, INPUT, 1, 64, "1", "N[,N]", "sequences decoded side by side")
 CH_OPTION(BENCH_DEPTH, "depth", 0, TEXT, INPUT, 0, 1048576, "0", "N[,N]", "tokens already in the context before each measure")
+CH_OPTION(BENCH_FILL, "fill", 0, BOOL, INPUT, 0, 0, NULL, NULL, "compute only 512 tokens of each depth and copy them over the rest")
 CH_OPTION(BENCH_SUBSETS, "subsets", 0, BOOL, INPUT, 0, 0, NULL, NULL, "also decode every pair and triple of the first 8 slots")
 CH_OPTION(CSV, "csv", 0, BOOL, INPUT, 0, 0, NULL, NULL, "print comma-separated values, a line for each row")
 CH_OPTION(REPEATS, "repeats", 'r', INT, INPUT, 1, 1000, "3", "N", "repeats; the median counts")

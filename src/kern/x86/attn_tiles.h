@@ -13,7 +13,7 @@
 
 #include "kern/x86/x86.h"
 
-enum { BLOCK = 64, STRIP = 16, PAGE = CH_KV_PAGE };
+enum { BLOCK = 64, STRIP = 16, PAGE = CH_KV_PAGE, AHEAD = 2 * STRIP };
 
 CH_FORCE_INLINE size_t whole_lanes(size_t n) { return (n + 15) & ~(size_t)15; } // of any tier
 
@@ -71,6 +71,15 @@ CH_FORCE_INLINE void decode_row(const ch_type_info *t, vec_levels levels, const 
     default:
         t->decode(p, y, d);
     }
+}
+
+// Asks for the n rows that come AHEAD of row p of a page: of the same rows, or of those that are read after them.
+CH_FORCE_INLINE void fetch_ahead(const uint8_t *rows, size_t ld, const uint8_t *after, size_t ld_after, size_t p, size_t n) {
+    const bool same = p + AHEAD < PAGE;
+    const uint8_t *from = same ? rows + (p + AHEAD) * ld : after + (p + AHEAD - PAGE) * ld_after;
+    const size_t bytes = n * (same ? ld : ld_after);
+    if (!same && !after) return;
+    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)from + i, _MM_HINT_T0);
 }
 
 // Rows [0, n) of d values, ld bytes apart: where they lie, or decoded to room.
@@ -196,6 +205,7 @@ static void page_scores(const row_block *b, const uint8_t *page, size_t n_pos) {
     const ch_attn_args *a = b->a;
     for (size_t p = 0; p < n_pos; p += STRIP) {
         const size_t n = n_pos - p < STRIP ? n_pos - p : STRIP;
+        fetch_ahead(page + a->k_off, a->k_ld, page + a->v_off, a->v_ld, p, n);
         const strip k = strip_of(a->k_type, b->k_level, page + a->k_off + p * a->k_ld, a->k_ld, n, a->d_k, b->room);
         size_t r = 0;
         for (; r + 4 <= b->n_row; r += 4) score_tile(b->q + r * b->ld_q, b->ld_q, 4, k, n, b->ld_q, b->score + r * PAGE + p);
@@ -207,10 +217,12 @@ static void page_scores(const row_block *b, const uint8_t *page, size_t n_pos) {
     }
 }
 
-static void page_values(const row_block *b, const uint8_t *page, size_t n_pos) {
+// next: the page that comes after this one, or NULL.
+static void page_values(const row_block *b, const uint8_t *page, const uint8_t *next, size_t n_pos) {
     const ch_attn_args *a = b->a;
     for (size_t p = 0; p < n_pos; p += STRIP) {
         const size_t n = n_pos - p < STRIP ? n_pos - p : STRIP;
+        fetch_ahead(page + a->v_off, a->v_ld, next ? next + a->k_off : NULL, a->k_ld, p, n);
         const strip v = strip_of(a->v_type, b->v_level, page + a->v_off + p * a->v_ld, a->v_ld, n, a->d_v, b->room);
         size_t r = 0;
         for (; r + 4 <= b->n_row; r += 4)
@@ -243,7 +255,7 @@ static void run_block(const row_block *b) {
             float *x = b->part + r * b->ld_part + b->d_v;
             b->shrink[r] = weights(b->score + r * PAGE, n_vis, &x[0], &x[1]);
         }
-        page_values(b, a->page[begin / PAGE], n_pos);
+        page_values(b, a->page[begin / PAGE], begin + PAGE < b->end ? a->page[begin / PAGE + 1] : NULL, n_pos);
     }
 }
 
