@@ -35,6 +35,7 @@ say = $(if $(V),,@echo '$(1) $@')
 # integer sums into trees, or put them off, and neither then fits the registers; table look-ups it would gather into vectors.
 KEEP_ORDER := $(if $(filter gcc,$(CC)),-fno-tree-reassoc -fno-tree-ter -fno-tree-slp-vectorize -fno-var-tracking-assignments)
 ISA_avx2 := -mavx2 -mfma -mf16c $(KEEP_ORDER)
+ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c $(KEEP_ORDER)
 ISA_neon := -march=armv8.2-a+dotprod $(KEEP_ORDER)
 # No fuzz target runs a kernel, and clang needs minutes to instrument one.
@@ -52,7 +53,7 @@ NOT_ARM := src/kern/x86/init.c src/kern/x86/mat_avx2.c src/kern/x86/panel_%_avx2
 ifneq ($(ARM),)
 ISA_avx2 := -Isrc/kern/arm/simde $(KEEP_ORDER)
 endif
-SRC := $(filter-out $(if $(ARM),%_avx512.c $(NOT_ARM),src/kern/arm/%),$(shell find src -name '*.c' | LC_ALL=C sort))
+SRC := $(filter-out $(if $(ARM),%_avx512.c %_amx.c $(NOT_ARM),src/kern/arm/%),$(shell find src -name '*.c' | LC_ALL=C sort))
 LIB_SRC := $(filter $(if $(filter arm,$(config)),src/base/% src/quant/% src/kern/%,src/%),$(filter-out src/cmd/%,$(SRC)))
 CMD_SRC := $(filter src/cmd/%,$(SRC))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
@@ -90,6 +91,10 @@ $(B)/%_neon.o: %_neon.c
 	@mkdir -p $(@D)
 	$(call say,cc)
 	$(Q)$(CC) $(ISA_CFLAGS) $(ISA_neon) -c $< -o $@
+$(B)/%_amx.o: %_amx.c
+	@mkdir -p $(@D)
+	$(call say,cc)
+	$(Q)$(CC) $(ISA_CFLAGS) $(ISA_amx) -c $< -o $@
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,cc)
@@ -103,11 +108,12 @@ $(B)/tests/%: tests/%.c $(B)/libchimere.a
 	$(call say,cc)
 	$(Q)$(CC) $(CFLAGS) -Itests $< $(B)/libchimere.a $(LDFLAGS) -lcmocka $(LIBS) -o $@
 
-# The kernel tests share helpers, and the AVX-512 files once more, out of AVX2 instructions, but for those that are an AVX2 body with
-# wider vectors.
+# The kernel tests share helpers, and the AVX-512 and AMX files once more, out of AVX2 instructions, but for those that are an AVX2
+# body with wider vectors.
 NATIVE := peak rows conv delta scan chunk
 CHECKKERN := tests/checkkern/tiers.c tests/checkkern/bench.c
-EMULATED := $(patsubst %.c,$(B)/emulated/%.o,$(filter src/kern/x86/%_avx512.c,$(filter-out $(NATIVE:%=src/kern/x86/%_avx512.c),$(SRC))))
+EMULATED := $(patsubst %.c,$(B)/emulated/%.o,$(filter src/kern/x86/%_avx512.c src/kern/x86/%_amx.c,\
+  $(filter-out $(NATIVE:%=src/kern/x86/%_avx512.c),$(SRC))))
 $(EMULATED): $(B)/emulated/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,cc)
@@ -213,7 +219,7 @@ install: all $(B)/libchimere.a
 .PHONY: compile_commands.json
 compile_commands.json:
 	@{ sep='['; for f in $(SRC) $(UNIT_SRC) $(FUZZ_SRC); do isa=; case $$f in *_avx2.c) isa='$(ISA_avx2)';; \
-	  *_avx512.c) isa='$(ISA_avx512)';; esac; printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' "$$sep" '$(CURDIR)' \
+	  *_avx512.c) isa='$(ISA_avx512)';; *_amx.c) isa='$(ISA_amx)';; esac; printf '%s\n{"directory":"%s","file":"%s","command":"%s"}' "$$sep" '$(CURDIR)' \
 	  "$$f" "$(CC) $(CFLAGS) -Itests $$isa -c $$f"; sep=,; done; echo; echo ']'; } > $@
 
 clean:

@@ -180,9 +180,12 @@ typedef struct ch_cpu {
     bool avx512;        // F, BW, VL, DQ together, and enabled by the system
     bool avx512_vnni;
     bool avx512_vbmi;
+    bool amx_int8;      // tiles of bytes; ch_cpu_enable_amx before the first use
     bool neon_dotprod;
     char name[64]; // of the processor, "" when unknown
 } ch_cpu;
 void ch_cpu_detect(ch_cpu *c);
+// Asks the system to save tile registers for all threads of this process; false when it will not.
+bool ch_cpu_enable_amx(void);
 
 #endif

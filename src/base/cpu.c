@@ -7,6 +7,7 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -25,6 +26,13 @@ static void read_brand(char name[64]) {
     snprintf(name, 64, "%s", s);
     for (size_t n = strlen(name); n > 0 && name[n - 1] == ' '; n--) name[n - 1] = 0;
 }
+
+// XCR0; callers know that the processor has XGETBV.
+static unsigned enabled_states(void) {
+    unsigned a, d;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return a;
+}
 #endif
 
 void ch_cpu_detect(ch_cpu *c) {
@@ -39,9 +47,21 @@ void ch_cpu_detect(ch_cpu *c) {
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     c->avx512_vnni = c->avx512 && __builtin_cpu_supports("avx512vnni");
     c->avx512_vbmi = c->avx512 && __builtin_cpu_supports("avx512vbmi");
+    // AMX-TILE and AMX-INT8, and both parts of the tile state enabled by the system.
+    c->amx_int8 = c->avx512 && __get_cpuid_count(7, 0, &a, &b, &cx, &d) && (d >> 24 & 3) == 3 &&
+                  (enabled_states() >> 17 & 3) == 3;
     read_brand(c->name);
 #elif defined(__aarch64__)
     c->neon_dotprod = getauxval(AT_HWCAP) >> 20 & 1; // HWCAP_ASIMDDP
+#endif
+}
+
+bool ch_cpu_enable_amx(void) {
+#if defined(__x86_64__)
+    enum { REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 }; // arch_prctl's numbers; older headers lack them
+    return syscall(SYS_arch_prctl, REQ_XCOMP_PERM, TILE_DATA) == 0;
+#else
+    return false;
 #endif
 }
 

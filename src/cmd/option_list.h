@@ -12,7 +12,7 @@ CH_OPTION(QUIET, "quiet", 'q', BOOL, SETTING, 0, 0, NULL, NULL, "only errors on 
 // model and machine
 CH_OPTION(MODEL, "model", 'm', TEXT, SETTING, 0, 0, NULL, "FILE", "GGUF file; without it the shipped small model")
 CH_OPTION(THREADS, "threads", 't', INT, SETTING, 0, 256, "0", "N", "worker threads; 0: physical cores")
-CH_OPTION(TIER, "tier", 0, CHOICE, SETTING, 0, 0, NULL, "ref|avx2|avx512|neon", "kernel tier; without it the best this processor has")
+CH_OPTION(TIER, "tier", 0, CHOICE, SETTING, 0, 0, NULL, "ref|avx2|avx512|amx|neon", "kernel tier; without it the best this processor has")
 CH_OPTION(CTX, "ctx", 'c', INT, SETTING, 0, 16777216, "0", "N", "positions per sequence; 0: what the model was trained for, at most 4096")
 CH_OPTION(BATCH, "batch", 'b', INT, SETTING, 0, 65536, "0", "N", "most tokens of one step; 0: 512")
 CH_OPTION(KV_TYPE_K, "kv-type-k", 0, CHOICE, SETTING, 0, 0, "f32", "f32|f16|bf16|q8_0|q4_0|tq4|tq3", "type of the cached keys")

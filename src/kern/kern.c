@@ -9,8 +9,8 @@
 static const char *const tier_names[] = {"ref", "neon"};
 #define TIER_NAMES "ref or neon"
 #else
-static const char *const tier_names[] = {"ref", "avx2", "avx512"};
-#define TIER_NAMES "ref, avx2 or avx512"
+static const char *const tier_names[] = {"ref", "avx2", "avx512", "amx"};
+#define TIER_NAMES "ref, avx2, avx512 or amx"
 #endif
 enum { N_TIERS = sizeof tier_names / sizeof *tier_names };
 

@@ -1,4 +1,4 @@
-// kern: row and tile kernels, in tiers (ref, avx2, avx512), behind one struct of functions chosen once at start.
+// kern: row and tile kernels, in tiers (ref, avx2, avx512, amx), behind one struct of functions chosen once at start.
 // It knows blocks of weights and rows of floats; nothing of threads, memory lifetime, layers or sequences. Every function
 // is pure over its arguments and may run on many threads at once. None allocates.
 //
@@ -141,7 +141,7 @@ typedef struct ch_gemm_args {
 } ch_gemm_args;
 
 typedef struct ch_kern {
-    const char *name; // highest tier in use: "ref", "avx2", "avx512"
+    const char *name; // highest tier in use: "ref", "avx2", "avx512", "amx"
 
     // ---- matrix times rows
     // Bytes of the packed form; 0: this tier reads raw rows of that type.
@@ -199,7 +199,7 @@ typedef struct ch_kern {
     void (*transpose)(const float *x, size_t n_row, size_t n_col, size_t ld_x, float *y, size_t ld_y); // y[j][i] = x[i][j]
 } ch_kern;
 
-// Fills *k with the best tier that the processor has and max_tier allows ("ref", "avx2", "avx512"; NULL: best).
+// Fills *k with the best tier that the processor has and max_tier allows ("ref", "avx2", "avx512", "amx"; NULL: best).
 int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *e);
 
 // What the processor can do at best, to judge kernels by: loops over registers only, and a plain read of memory. Each runs

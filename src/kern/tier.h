@@ -5,7 +5,7 @@
 
 #include "kern/kern.h"
 
-enum { CH_TIER_REF, CH_TIER_AVX2, CH_TIER_AVX512, CH_TIER_NEON = CH_TIER_AVX2 };
+enum { CH_TIER_REF, CH_TIER_AVX2, CH_TIER_AVX512, CH_TIER_AMX, CH_TIER_NEON = CH_TIER_AVX2 };
 
 // ref: a file each, all entries.
 void ch_kern_set_mat_ref(ch_kern *k);

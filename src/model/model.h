@@ -15,7 +15,7 @@
 typedef struct ch_model ch_model;
 
 typedef struct ch_model_params {
-    const char *tier; // "ref", "avx2", "avx512"; NULL: the best this processor has
+    const char *tier; // "ref", "avx2", "avx512", "amx"; NULL: the best this processor has
     int n_threads;    // 0: ch_cpu_default_threads()
     int n_batch;      // most rows (tokens) of one step; 0: 512
     int n_seq;        // most segments of one step; 0: 8

@@ -15,7 +15,7 @@
 typedef struct ch_op ch_op;
 typedef struct ch_mat ch_mat; // the kernels' view of one matrix (private to op and kern)
 
-// tier: "ref", "avx2", "avx512", "neon" or NULL for the best one; n_threads 1..256.
+// tier: "ref", "avx2", "avx512", "amx", "neon" or NULL for the best one; n_threads 1..256.
 int ch_op_create(ch_op **op, const char *tier, int n_threads, ch_error *e);
 void ch_op_free(ch_op **op);
 const char *ch_op_tier(const ch_op *op);

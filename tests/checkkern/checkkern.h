@@ -5,7 +5,7 @@
 #include "kern/kern.h"
 
 typedef struct checkkern_tiers {
-    ch_kern k[4]; // ref first, then what this machine has, then AVX-512 in emulation if it has not
+    ch_kern k[5]; // ref first, then what this machine has, then AVX-512 and AMX in emulation if it has not
     int n;
 } checkkern_tiers;
 

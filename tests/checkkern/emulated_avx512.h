@@ -1,12 +1,17 @@
-// The AVX-512 intrinsics that kern/x86 uses, out of pairs of 256-bit vectors: forced into the *_avx512.c files by the Makefile
+// The AVX-512 and AMX intrinsics that kern/x86 uses, out of 256-bit vectors: forced into the *_avx512.c and *_amx.c files by the Makefile
 // for the kernel tests, so that an AVX2 machine checks their arithmetic. Entry points get names of their own.
 #ifndef CHECKKERN_EMULATED_AVX512_H
 #define CHECKKERN_EMULATED_AVX512_H
 
 #include <immintrin.h>
+#include <stdint.h>
 #include <string.h>
 
 #define ch_kern_set_mat_avx512 ch_kern_set_mat_emulated
+#define ch_kern_set_mat_amx ch_kern_set_mat_amx_emulated
+#define ch_kern_matmul_avx512 ch_kern_matmul_emulated
+#define ch_kern_panel_avx512 ch_kern_panel_emulated
+#define ch_kern_many_avx512 ch_kern_many_emulated
 #define ch_kern_set_gemm_avx512 ch_kern_set_gemm_emulated
 #define ch_kern_matmul_float_avx512 ch_kern_matmul_float_emulated
 #define ch_kern_panel_simple_avx512 ch_kern_panel_simple_emulated
@@ -23,6 +28,10 @@ typedef struct e512 {
 #define EMULATED static inline __attribute__((always_inline, unused))
 
 // Each operation on both halves.
+EMULATED void e_store_si512(void *p, e512i x) {
+    _mm256_store_si256(p, x.lo);
+    _mm256_store_si256((__m256i *)p + 1, x.hi);
+}
 EMULATED e512i e_load_si512(const void *p) {
     return (e512i){_mm256_load_si256((const __m256i *)p), _mm256_load_si256((const __m256i *)p + 1)};
 }
@@ -53,6 +62,9 @@ EMULATED e512i e_or_si512(e512i a, e512i b) {
 EMULATED e512i e_sub_epi32(e512i a, e512i b) {
     return (e512i){_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
 }
+EMULATED e512i e_sub_epi8(e512i a, e512i b) {
+    return (e512i){_mm256_sub_epi8(a.lo, b.lo), _mm256_sub_epi8(a.hi, b.hi)};
+}
 EMULATED e512i e_shuffle_epi8(e512i a, e512i b) {
     return (e512i){_mm256_shuffle_epi8(a.lo, b.lo), _mm256_shuffle_epi8(a.hi, b.hi)};
 }
@@ -68,6 +80,10 @@ EMULATED __m256i e_dot4(__m256i sum, __m256i u, __m256i s) {
 }
 EMULATED e512i e_dpbusd_epi32(e512i sum, e512i u, e512i s) {
     return (e512i){e_dot4(sum.lo, u.lo, s.lo), e_dot4(sum.hi, u.hi, s.hi)};
+}
+EMULATED e512i e_dpwssd_epi32(e512i sum, e512i a, e512i b) {
+    return (e512i){_mm256_add_epi32(sum.lo, _mm256_madd_epi16(a.lo, b.lo)),
+                   _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, b.hi))};
 }
 EMULATED e512i e_cvtepu16_epi32(__m256i x) {
     return (e512i){_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1))};
@@ -105,6 +121,18 @@ EMULATED e512 e_loadu_ps(const float *p) {
 EMULATED void e_storeu_ps(float *p, e512 x) {
     _mm256_storeu_ps(p, x.lo);
     _mm256_storeu_ps(p + 8, x.hi);
+}
+EMULATED e512 e_maskz_loadu_ps(__mmask16 mask, const float *p) {
+    float x[16] = {0};
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1) x[i] = p[i];
+    return e_loadu_ps(x);
+}
+EMULATED void e_mask_storeu_ps(float *p, __mmask16 mask, e512 v) {
+    float x[16];
+    e_storeu_ps(x, v);
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1) p[i] = x[i];
 }
 EMULATED __m256 e_castps512_ps256(e512 x) {
     return x.lo;
@@ -188,10 +216,68 @@ EMULATED e512i e_setr_epi32(int a, int b, int c, int d, int e, int f, int g, int
 EMULATED float e_cvtss_f32(e512 x) {
     return _mm256_cvtss_f32(x.lo);
 }
+// Tiles, one set for each file and thread.
+typedef struct e_tiles {
+    uint8_t config[64];
+    uint8_t row[8][16][64];
+} e_tiles;
+static _Thread_local e_tiles e_tile __attribute__((unused));
+EMULATED int e_tile_rows(int i) {
+    return e_tile.config[48 + i];
+}
+EMULATED int e_tile_bytes(int i) {
+    return e_tile.config[16 + 2 * i] | e_tile.config[17 + 2 * i] << 8;
+}
+EMULATED void e_tile_loadconfig(const void *p) {
+    memset(&e_tile, 0, sizeof e_tile);
+    memcpy(e_tile.config, p, 64);
+}
+EMULATED void e_tile_release(void) {
+    memset(&e_tile, 0xff, sizeof e_tile);
+}
+EMULATED void e_tile_zero(int i) {
+    memset(e_tile.row[i], 0, sizeof e_tile.row[i]);
+}
+EMULATED void e_tile_loadd(int i, const void *p, long stride) {
+    e_tile_zero(i);
+    for (int r = 0; r < e_tile_rows(i); r++)
+        memcpy(e_tile.row[i][r], (const uint8_t *)p + r * stride, (size_t)e_tile_bytes(i));
+}
+EMULATED void e_tile_stored(int i, void *p, long stride) {
+    for (int r = 0; r < e_tile_rows(i); r++)
+        memcpy((uint8_t *)p + r * stride, e_tile.row[i][r], (size_t)e_tile_bytes(i));
+}
+EMULATED void e_tile_dpbssd(int c, int a, int b) {
+    for (int m = 0; m < e_tile_rows(c); m++)
+        for (int n = 0; n < e_tile_bytes(c) / 4; n++) {
+            int32_t sum;
+            memcpy(&sum, e_tile.row[c][m] + 4 * n, 4);
+            for (int k = 0; k < e_tile_bytes(a); k++)
+                sum += (int8_t)e_tile.row[a][m][k] * (int8_t)e_tile.row[b][k / 4][4 * n + k % 4];
+            memcpy(e_tile.row[c][m] + 4 * n, &sum, 4);
+        }
+}
 
 #define __m512i e512i
 #define __m512 e512
 #define _mm512_load_si512 e_load_si512
+#define _mm512_store_si512 e_store_si512
+#define _mm512_sub_epi8 e_sub_epi8
+#define _mm512_dpwssd_epi32 e_dpwssd_epi32
+#define _mm512_load_ps e_loadu_ps
+#define _mm512_store_ps e_storeu_ps
+#define _mm512_maskz_loadu_ps e_maskz_loadu_ps
+#define _mm512_mask_storeu_ps e_mask_storeu_ps
+#define _tile_loadconfig e_tile_loadconfig
+#define _tile_release e_tile_release
+#undef _tile_zero
+#define _tile_zero e_tile_zero
+#undef _tile_loadd
+#define _tile_loadd e_tile_loadd
+#undef _tile_stored
+#define _tile_stored e_tile_stored
+#undef _tile_dpbssd
+#define _tile_dpbssd e_tile_dpbssd
 #define _mm512_set1_epi32 e_set1_epi32
 #define _mm512_set1_epi8 e_set1_epi8
 #define _mm512_setzero_si512 e_setzero_si512

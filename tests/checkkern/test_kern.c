@@ -210,6 +210,8 @@ static void check_tier(const ch_kern *k, const ch_kern *ref) {
         check_shape(k, ref, t, unit, 1, 1, SCALE_NORMAL, X_EXACT, true);
         check_shape(k, ref, t, 3 * unit, 16, 2, SCALE_NORMAL, X_NORMAL, true);
         check_shape(k, ref, t, 5 * unit, 41, 20, SCALE_NORMAL, X_EXACT, true);
+        // Whole groups of tokens and every rest, over several chunks of inputs.
+        check_shape(k, ref, t, 1280, 21, 37, SCALE_NORMAL, X_OUTLIER, true);
         if (t->n_block == 1)
             for (size_t n = 1; n < 20; n++) check_shape(k, ref, t, n, 11, 5, SCALE_NORMAL, X_NORMAL, true);
         // Enough activations for several passes.

@@ -19,6 +19,7 @@ static const struct {
 } known[] = {
     {"avx2", 1, 0x77e292699d4e2329},
     {"avx512", 1, 0x77e292699d4e2329},
+    {"amx", 1, 0x77e292699d4e2329},
     {"neon", 1, 0x77e292699d4e2329},
 };
 

@@ -37,7 +37,7 @@ expect 0 'wrote' "$chimere" synth qwen35 "$model" --seed 3
 expect 2 'did you mean --temp\?' "$chimere" run -m "$model" -p x --tmep 1
 expect 2 '\-\-temp: expected a number from 0 to 2, found "9"' "$chimere" run -m "$model" -p x --temp 9
 expect 2 'whole number from .* found "x"' "$chimere" run -m "$model" -p x -n x
-expect 2 'one of ref.avx2.avx512.neon, found "sse"' "$chimere" run -m "$model" -p x --tier sse
+expect 2 'one of ref.avx2.avx512.amx.neon, found "sse"' "$chimere" run -m "$model" -p x --tier sse
 expect 2 'needs a value' "$chimere" run -m "$model" -p
 expect 2 'unexpected "stray"' "$chimere" run -m "$model" -p x stray
 expect 1 'nothing.gguf' "$chimere" run -m "$tmp/nothing.gguf" -p x

@@ -31,7 +31,7 @@ typedef struct fixture {
 } fixture;
 
 static const char *const archs[] = {"qwen35", "qwen3next", "kimi-linear", "mamba2", "nemotron_h", "plamo2", "falcon-h1", "qwen35@bf16", "mamba2@bf16"};
-static const char *const tiers[] = {"ref", "avx2", "avx512"};
+static const char *const tiers[] = {"ref", "avx2", "avx512", "amx"};
 enum { N_ARCH = sizeof archs / sizeof *archs, N_TIER = sizeof tiers / sizeof *tiers };
 
 static ch_model *open_model(const fixture *f, const char *tier, bool chunk) {

@@ -30,7 +30,7 @@ typedef struct fixture {
     uint8_t *slab[MAX_DRAFT + 1];   // of list 0 at START + i
 } fixture;
 
-static const char *const tiers[] = {"ref", "avx2", "avx512"};
+static const char *const tiers[] = {"ref", "avx2", "avx512", "amx"};
 enum { N_TIER = sizeof tiers / sizeof *tiers };
 
 static ch_seq_pool *open_pool(const ch_model *m, const ch_seq_limits *lim) {

@@ -12,7 +12,7 @@
 
 #include "op/op.h"
 
-static const char *const tiers[] = {"ref", "avx2", "avx512"};
+static const char *const tiers[] = {"ref", "avx2", "avx512", "amx"};
 
 static ch_op *open_op(const char *tier, int n_threads) {
     ch_op *op = NULL;

@@ -15,7 +15,7 @@
 #include "op/op.h"
 
 enum { PAST = 5, DRAFT = 9, PLAIN = 4, N_ROW = DRAFT + PLAIN, JOURNAL_ROWS = 11, SLAB_OFF = 64, JOURNAL_OFF = 3 };
-static const char *const tiers[] = {"ref", "avx2", "avx512"};
+static const char *const tiers[] = {"ref", "avx2", "avx512", "amx"};
 static const float unset = -12345.0f;
 
 typedef struct op_case {

@@ -17,7 +17,7 @@
 // Every sum here has at most a few hundred terms of size 1, the recurrence a few dozen steps: f32 keeps 1e-5 of the largest.
 static const double tolerance = 1e-5;
 
-static const char *const tiers[] = {"ref", "avx2", "avx512"};
+static const char *const tiers[] = {"ref", "avx2", "avx512", "amx"};
 
 static ch_op *open_op(const char *tier, int n_threads) {
     ch_error e = {0};

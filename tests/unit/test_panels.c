@@ -348,7 +348,7 @@ static void test_not_wanted(void **state) {
 // Without packing at load every tier gives the very same scores, for one token and for several, dense and with experts.
 static void test_no_repack(void **state) {
     place *t = *state;
-    static const char *const tiers[] = {"ref", "avx2", "avx512"}, *const archs[] = {"qwen35", "qwen35moe"};
+    static const char *const tiers[] = {"ref", "avx2", "avx512", "amx"}, *const archs[] = {"qwen35", "qwen35moe"};
     static const ch_type types[] = {CH_TYPE_Q4_0, CH_TYPE_Q8_0, CH_TYPE_Q6_K, CH_TYPE_IQ3_S, CH_TYPE_F16};
     float packed[MAX_VOCAB], raw[MAX_VOCAB];
     for (int a = 0; a < 2; a++)

@@ -24,4 +24,7 @@ void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
     ch_kern_set_gemm_avx512(k);
     ch_kern_set_chunk_avx512(k);
     ch_kern_set_attn_avx512(k);
+    if (tier < CH_TIER_AMX || !cpu->amx_int8 || !ch_cpu_enable_amx()) return;
+    k->name = "amx";
+    ch_kern_set_mat_amx(k);
 }

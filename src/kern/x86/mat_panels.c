@@ -31,7 +31,6 @@ size_t ch_kern_panels_work_bytes(const ch_type_info *t, size_t n_in) {
 // the tokens of the call.
 void ch_kern_matmul_panels(const ch_mat_call *c, const ch_panel_spec *s, ch_panel_fn fn) {
     const ch_mat *m = c->m;
-    const ch_panel_size z = ch_panel_sizes(s, m->n_in);
     const size_t row = m->n_in / m->type->n_block * m->type->n_bytes, bytes = ch_panel_bytes(s, m->n_in);
     const size_t per_panel = (m->n_in / CH_PANEL_BLOCK + CH_FETCH_PANELS - 1) / CH_FETCH_PANELS;
     size_t step = c->n_tok;
@@ -46,20 +45,10 @@ void ch_kern_matmul_panels(const ch_mat_call *c, const ch_panel_spec *s, ch_pane
                 panel = m->packed + r / CH_PANEL_ROWS * bytes;
             else
                 ch_kern_pack_panel_avx2(s, m->type, m->raw + r * row, row, n_row, m->n_in, c->work);
-            const ch_panel_view view = {.codes = panel,
-                                        .subs = panel + z.codes,
-                                        .ds = panel + z.codes + z.subs,
-                                        .n_blk = m->n_in / CH_PANEL_BLOCK,
-                                        .sub_block = z.sub_block,
-                                        .d_block = z.d_block,
-                                        .d_shift = s->d_shift,
-                                        .fetch = fetch ? panel + (CH_FETCH_PANELS - nth) * bytes : NULL,
-                                        .fetch_stride = bytes,
-                                        .fetch_block = nth * per_panel,
-                                        .zero = s->zero,
-                                        .factor = s->factor,
-                                        .min_factor = s->min_factor,
-                                        .table = s->table};
+            ch_panel_view view = ch_panel_view_of(s, panel, m->n_in);
+            if (fetch) view.fetch = panel + (CH_FETCH_PANELS - nth) * bytes;
+            view.fetch_stride = bytes;
+            view.fetch_block = nth * per_panel;
             const ch_panel_rows rows = {.act = (const uint8_t *)c->act + t * c->ld_act,
                                         .ld_act = c->ld_act,
                                         .n_tok = c->n_tok - t < step ? c->n_tok - t : step,

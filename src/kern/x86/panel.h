@@ -74,8 +74,30 @@ typedef struct ch_panel_view {
     size_t fetch_stride, fetch_block;
     unsigned d_shift;
     float zero, factor, min_factor;
+    int int_zero;                     // ch_panel_zero
     const uint8_t *table;
 } ch_panel_view;
+
+// The zero of codes that are read doubled where half a unit is needed (AVX-512).
+static inline int ch_panel_zero(const ch_panel_spec *s) {
+    return (int)s->zero == s->zero ? (int)s->zero : (int)(2 * s->zero);
+}
+
+static inline ch_panel_view ch_panel_view_of(const ch_panel_spec *s, const uint8_t *panel, size_t n_in) {
+    const ch_panel_size z = ch_panel_sizes(s, n_in);
+    return (ch_panel_view){.codes = panel,
+                           .subs = panel + z.codes,
+                           .ds = panel + z.codes + z.subs,
+                           .n_blk = n_in / CH_PANEL_BLOCK,
+                           .sub_block = z.sub_block,
+                           .d_block = z.d_block,
+                           .d_shift = s->d_shift,
+                           .zero = s->zero,
+                           .factor = s->factor,
+                           .min_factor = s->min_factor,
+                           .int_zero = ch_panel_zero(s),
+                           .table = s->table};
+}
 
 // With few tokens the product waits for memory, and the processor's own prefetching falls short. So while the panels of one
 // group are multiplied, the next group is asked for, a block of each of its panels in turn: reading CH_FETCH_PANELS places at once
@@ -100,6 +122,13 @@ typedef struct ch_panel_rows {
 } ch_panel_rows;
 
 typedef void (*ch_panel_fn)(const ch_panel_view *p, const ch_panel_rows *r);
+
+// AVX-512: the product of a few tokens, and blocks [b0, b0 + n) as a chunk (many.h), offset taken off every code.
+typedef struct ch_many_chunk ch_many_chunk;
+typedef struct ch_panel_kernel {
+    ch_panel_fn few;
+    void (*unpack)(const ch_panel_view *p, size_t b0, size_t n, int offset, ch_many_chunk *dst);
+} ch_panel_kernel;
 
 // Activations, 32 inputs. A row is n_in / 32 of these.
 typedef struct ch_act8 {

@@ -23,7 +23,9 @@ void ch_kern_set_mat_avx512(ch_kern *k);  // needs VNNI
 void ch_kern_set_gemm_avx512(ch_kern *k);
 void ch_kern_set_attn_avx512(ch_kern *k);
 void ch_kern_set_chunk_avx512(ch_kern *k);
+void ch_kern_set_mat_amx(ch_kern *k);     // above AVX-512, where the process may use tiles
 void ch_kern_set_mat_emulated(ch_kern *k); // tests/checkkern: the same out of AVX2 instructions
+void ch_kern_set_mat_amx_emulated(ch_kern *k);
 void ch_kern_set_attn_emulated(ch_kern *k);
 void ch_kern_set_gemm_emulated(ch_kern *k);
 
@@ -47,6 +49,10 @@ size_t ch_kern_panels_bytes(const ch_type_info *t, size_t n_in, size_t n_out);
 void ch_kern_panels_pack(const ch_mat *m, size_t r0, size_t r1);
 size_t ch_kern_panels_work_bytes(const ch_type_info *t, size_t n_in);
 void ch_kern_matmul_panels(const ch_mat_call *c, const ch_panel_spec *s, ch_panel_fn fn);
+
+// mat_avx512.c: what the AMX tier leaves to it.
+const ch_panel_kernel *ch_kern_panel_avx512(int type);
+void ch_kern_matmul_avx512(const ch_mat_call *c);
 
 // The float types as they lie and, row by decoded row, types without a panel. Activations: f32 rows.
 enum { CH_FLOAT_ROWS = 4 }; // rows decoded at a time
