@@ -153,12 +153,12 @@ static old_file *list_files(DIR *d, time_t now, size_t *n) {
 }
 
 // Removes the files used longest ago until this one fits the limit too. Who has one mapped keeps it.
-static int make_room(const cache *c, ch_error *e) {
+static int make_room(const cache *c, bool bad, ch_error *e) {
     uint64_t limit = c->p->panel_cache_bytes, total = c->header.file_bytes;
     if (limit && total > limit)
         return ch_error_set(e, CH_ELIMIT, "%llu MiB of panels are more than its limit of %llu MiB", (unsigned long long)(total >> 20),
                             (unsigned long long)(limit >> 20));
-    unlink(c->path); // no good, or this would not be called
+    if (bad) unlink(c->path); // else it may be there by now, from another process that is about to map it
     DIR *d = opendir(c->p->panel_cache);
     if (!d) return ch_error_set(e, CH_EIO, "%s: cannot list: %s", c->p->panel_cache, strerror(errno));
     size_t n;
@@ -200,12 +200,13 @@ static int write_matrices(cache *c, ch_outfile *out, uint8_t *buffer, uint64_t *
     return CH_OK;
 }
 
-static int write_file(cache *c, ch_error *e) {
+// bad: there is a file in its place that is no good.
+static int write_file(cache *c, bool bad, ch_error *e) {
     ch_outfile *out = NULL;
     uint8_t *buffer = NULL;
     uint64_t *sum = ch_alloc_array(c->n_entry + 2, sizeof *sum);
     int rc = make_folder(c->p->panel_cache, e);
-    if (!rc) rc = make_room(c, e);
+    if (!rc) rc = make_room(c, bad, e);
     if (!rc) rc = ch_outfile_open(&out, c->path, e);
     if (!rc) rc = ch_outfile_reserve(out, c->header.file_bytes, e);
     if (!rc && (!sum || !(buffer = ch_alloc_untouched(c->buffer_bytes, 64)))) rc = ch_error_set(e, CH_ENOMEM, "no memory to pack weights in");
@@ -281,7 +282,7 @@ static int find_or_write(cache *c, ch_map *map, ch_error *e) {
         if (rc == CH_ECANCELLED) return rc;
         if (rc) ch_log(CH_LOG_WARN, "panel cache: %s is made anew: %s", c->path, e->msg);
         how = "written to";
-        if ((rc = write_file(c, e)) || (rc = map_file(c, map, e))) return rc;
+        if ((rc = write_file(c, rc != 0, e)) || (rc = map_file(c, map, e))) return rc;
     }
     if ((rc = attach_all(c, map, e)) == CH_OK)
         ch_log(CH_LOG_INFO, "panel cache: %llu MiB %s %s in %.2f s", (unsigned long long)(c->header.file_bytes >> 20), how, c->path,
