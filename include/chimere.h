@@ -81,7 +81,7 @@ typedef struct chimere_engine_params {
     int32_t n_batch;        // most tokens of one step; 0: 512
     int32_t n_queue;        // requests that may wait for a slot, 1..4096; 0: 64
     int32_t n_marks;        // restart points kept for prefix reuse, all slots together; 0: 4 per slot
-    const char *tier;       // "ref", "avx2", "avx512", "neon"; NULL: the best this processor has
+    const char *tier;       // "ref", "avx2", "avx512", "amx", "neon"; NULL: the best this processor has
     const char *kv_type_k, *kv_type_v; // key/value cache: "f32", "f16", "bf16", "q8_0", "q4_0", "tq4", "tq3"; NULL: f32
     bool no_kv_hadamard;    // store quantised keys and values as they are, not rotated (less exact)
     const char *state_type; // recurrent states: "f32", "bf16" (half the memory, rounded behind every token); NULL: f32
