@@ -12,6 +12,7 @@ CH_COMMAND(tokenize, "turn text into token ids")
 CH_COMMAND(detokenize, "turn token ids into text")
 CH_COMMAND(template, "show what a chat template makes of messages")
 CH_COMMAND(bench, "measure speed, beside what this machine can do")
+CH_COMMAND(perplexity, "how well a model predicts texts, and its drafts")
 CH_COMMAND(logits, "raw scores of given tokens, for comparisons")
 CH_COMMAND(trace, "sums of intermediate tensors, for finding a divergence")
 

@@ -1,4 +1,4 @@
-// Model and tokens for logits, trace and bench.
+// Model and tokens for the commands that drive a model step by step.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ ch_model *ch_cmd_open_model(const ch_cmd_options *o, int n_seq) {
         .n_threads = (int)ch_opt_int(o, CH_OPT_THREADS),
         .n_batch = (int)ch_opt_int(o, CH_OPT_BATCH),
         .n_seq = n_seq,
+        .mtp = ch_opt_bool(o, CH_OPT_DRAFTS),
         .k_type = ch_opt_text(o, CH_OPT_KV_TYPE_K),
         .v_type = ch_opt_text(o, CH_OPT_KV_TYPE_V),
         .no_kv_hadamard = !ch_opt_bool(o, CH_OPT_KV_HADAMARD),

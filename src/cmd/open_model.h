@@ -1,4 +1,4 @@
-// Shared by the commands that drive a model step by step (logits, trace, bench).
+// Shared by the commands that drive a model step by step (logits, trace, perplexity, bench).
 #ifndef CH_CMD_OPEN_MODEL_H
 #define CH_CMD_OPEN_MODEL_H
 

@@ -44,6 +44,10 @@ CH_OPTION(OUT, "out", 'o', TEXT, INPUT, 0, 0, NULL, "FILE", "file to write")
 CH_OPTION(CHUNK, "chunk", 0, INT, INPUT, 0, 65536, "0", "N", "tokens per step; 0: as many as --batch allows")
 CH_OPTION(ALL, "all", 0, BOOL, INPUT, 0, 0, NULL, NULL, "every position, not only the last")
 
+// perplexity
+CH_OPTION(DRAFTS, "drafts", 0, BOOL, INPUT, 0, 0, "yes", NULL, "try the drafts of the multi-token prediction block too (--no-drafts: faster)")
+CH_OPTION(LIMIT, "limit", 0, INT, INPUT, 0, 1099511627776, "0", "N", "begin no text after N counted tokens of a file; 0: all")
+
 // chat
 CH_OPTION(SYSTEM, "system", 0, TEXT, SETTING, 0, 0, NULL, "TEXT", "system message")
 CH_OPTION(THINK, "think", 0, BOOL, SETTING, 0, 0, "yes", NULL, "let the model think first (--no-think: answer at once)")

@@ -75,14 +75,14 @@ static int weigh_tokens(store_build *b, const ch_record *d, size_t first, float 
         size_t n = ch_vocab_piece(b->p->vocab, id, true, &p);
         bool put_in_front = i == first && id == ch_vocab_bos(b->p->vocab) && (n > d->n || memcmp(p, d->text, n) != 0);
         bool put_behind = i + 1 == b->tokens.n && at == d->n; // an end token that the file asks for
-        while (k < d->n_part && d->part[k].end <= at)
+        while (k + 1 < d->n_part && d->part[k].end <= at)
             k++;
-        float w = put_in_front ? 0 : put_behind ? b->p->weights.end : k < d->n_part ? d->part[k].weight : 0;
+        float w = put_in_front ? 0 : put_behind ? b->p->weights.end : d->n_part ? d->part[k].weight : 0;
         w *= factor;
         b->weight[i] = ch_f32_to_f16(w < 60000 ? w : 60000);
         at += put_in_front || put_behind ? 0 : n;
     }
-    if (at != d->n)
+    if (at != d->n && d->n_part > 1)
         return ch_error_set(b->e, CH_EUNSUPPORTED, "line %zu: the tokenizer changes this text (%zu bytes became %zu), so weights "
                                                    "cannot be placed; is it in Unicode's normal form C?", d->line, d->n, at);
     return 0;

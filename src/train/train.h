@@ -29,6 +29,22 @@ typedef struct ch_train_bpe_info {
 // Writes a GGUF file that holds the vocabulary alone. info: NULL allowed.
 int ch_train_bpe(const char *out, const ch_train_bpe_params *p, ch_train_bpe_info *info, ch_error *e);
 
+// ---- texts to measure with ------------------------------------------------------------------------------------------------
+// The texts of a file, tokenised whole, as training reads them (docs/DATA.md: JSONL or plain). Counted are a plain text's tokens, and
+// of a chat what the model writes itself: thinking, answers and calls of all turns, with their end tokens.
+typedef struct ch_train_texts ch_train_texts;
+typedef struct ch_train_text {
+    const int32_t *token;   // [n]
+    const uint16_t *weight; // [n] 0: this token does not count
+    size_t n;               // at least 2
+} ch_train_text;
+// template_text: for chats; NULL: chats are refused. vocab is not needed afterwards.
+int ch_train_texts_open(ch_train_texts **t, const char *path, const ch_vocab *vocab, const char *template_text, size_t n_template,
+                        ch_progress_fn progress, void *user, ch_error *e);
+void ch_train_texts_close(ch_train_texts **t);
+size_t ch_train_texts_n(const ch_train_texts *t);
+ch_train_text ch_train_texts_get(const ch_train_texts *t, size_t i); // points into t
+
 // ---- models -------------------------------------------------------------------------------------------------------------
 // Shape of a model to be trained; 0 where a family has no such part.
 typedef struct ch_train_shape {
