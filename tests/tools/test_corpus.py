@@ -111,7 +111,7 @@ def held_out(files):
     held = {o["name"]: o for o in tool_tables.HELD_OBJECTS}
     phrases = [o["phrase"] for o in held.values()]
     for name, text in files.items():
-        if name in ("eval.jsonl", "valid.jsonl"):
+        if name == "eval.jsonl" or name.startswith("valid"):
             continue
         for line in text.split("\n"):
             if not line:
@@ -142,7 +142,7 @@ def held_out(files):
 
 
 def read_by_the_program(out):
-    files = [os.path.join(TMP, out, f) for f in sorted(os.listdir(os.path.join(TMP, out))) if f not in ("eval.jsonl", "valid.jsonl")]
+    files = [os.path.join(TMP, out, f) for f in sorted(os.listdir(os.path.join(TMP, out))) if f != "eval.jsonl" and not f.startswith("valid")]
     vocab = os.path.join(TMP, "vocab.gguf")
     p = subprocess.run([EXE, "tokenizer-train", "-o", vocab, "--vocab", "1024", "--template", os.path.join(CORPUS, "chat.jinja"), *files], capture_output=True, text=True, timeout=100)
     expect("the project reads every record", p.returncode == 0 and "1024 tokens" in p.stderr, p.stderr)

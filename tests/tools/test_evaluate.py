@@ -59,5 +59,28 @@ code, out, err = run("-m", MODEL, "--kinds", "none")
 expect("no item", code == 2, err)
 code, out, err = run("-m", path, "--kinds", "capital")
 expect("no model", code == 1 and "did not start" in err, (code, err))
+plain = os.path.join(TMP, "plain.txt")
+with open(plain, "w") as f:
+    f.write("Once there was a quiet boy named Jack. Jack was afraid of the dark. Every night he saw a strange shape near the door, and he hid under the blanket.\n")
+code, out, err = run("-m", MODEL, "--compare", MODEL, "--kinds", "capital", "--limit", "1", "--mode", "direct", "--texts", plain, "--json", figures)
+texts = [x["texts"] for x in json.load(open(figures))]
+expect("texts are measured", code == 0 and "plain.txt" in out and 1 < texts[0]["perplexity"] < 4 and texts[0] == texts[1], (code, out, err))
+code, out, err = run("-m", MODEL, "--kinds", "capital", "--limit", "1", "--texts", plain, "--require", "drafts=1", "--require", "long=1")
+expect("goals of drafts and long texts, missed without any", code == 1 and "missed: drafts" in out and "missed: long" in out, (code, out, err))
+
+# Long texts, by what is counted.
+sys.path.insert(0, os.path.join(ROOT, "tools", "corpus"))
+import evaluate
+
+lines = ["Tim saw %s in the %s, %d of them, and told Anna %d times." % (x, y, 7 * k + j, 3 * k + 5 * j) for k, x in enumerate("bees birds boats bells bread books".split()) for j, y in enumerate("garden forest harbour valley".split())]
+held = " ".join(lines)
+for name, text, ended, want in [("coherent", held, True, True), ("without an end", held, False, False), ("in a loop", " ".join(lines[:12] + lines[:4] * 3), True, False),
+                                ("with its name lost", " ".join(lines[:12] + [x.replace("Tim", "Tom") for x in lines[12:]]), True, False)]:
+    long = evaluate.Long()
+    long.add(text, ["Tim"], ended, 500)
+    expect("a text " + name, long.figures()["coherent"] == want, long.figures())
+long = {"kind": "s", "check": {"type": "story", "names": ["Tim"], "min_words": 220}, "answer": held}
+got = evaluate.long_texts([long, dict(long)], {(0, True): ({"content": held, "finish_reason": "stop"}, 900, True), (1, True): ({"content": held, "finish_reason": "stop"}, 300, True)})
+expect("short answers are not among the long ones", (got["model"]["texts"], got["corpus"]["texts"], got["model"]["most_tokens"]) == (1, 2, 900), got)
 print("%d passed, %d failed" % (passed, failed))
 sys.exit(failed > 0)

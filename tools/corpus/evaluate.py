@@ -3,7 +3,9 @@
 
 Starts `chimere serve` on the loopback interface and asks every item greedily, once with thinking and once without. Prints right of total per
 kind; for tool calls also how many were well-formed (a tool that is there, its required arguments, none unknown, of the right types), for JSON
-answers how many were valid. --json FILE keeps the figures, --answers FILE every answer. Exit code 1 when --require KIND=PERCENT is missed.
+answers how many were valid; for long texts how many stay coherent (class Long). --texts FILE... also measures these held-out texts: perplexity, bits
+per byte, drafts that hold (`chimere perplexity`). --json FILE keeps the figures, --answers FILE every answer. Exit code 1 when --require KIND=PERCENT
+is missed; KIND may also be long (coherent long texts) or drafts (drafts that hold over all texts).
 """
 import argparse
 import concurrent.futures
@@ -64,7 +66,7 @@ class Server:
         c.close()
         if r.status != 200:
             return {"content": "", "error": str(j.get("error"))}, 0
-        return j["choices"][0]["message"], j["usage"]["completion_tokens"]
+        return dict(j["choices"][0]["message"], finish_reason=j["choices"][0]["finish_reason"]), j["usage"]["completion_tokens"]
 
 
 def budget(item, think):
@@ -107,6 +109,74 @@ def score(items, out, modes):
     return table
 
 
+class Long:
+    """Whether long texts hold together, by what can be counted: each ends by itself, repeats at most a tenth of its sequences of eight words, and
+    names its hero in every quarter. Names that occur once only hint at a hero who changed names. The corpus's own texts are measured too."""
+    MIN_TOKENS = 400
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, text, names, ended, tokens):
+        words = text.split()
+        grams = [tuple(words[i:i + 8]) for i in range(len(words) - 7)]
+        quarter = len(text) // 4 + 1
+        found = re.findall(r"(?<=[a-z,] )[A-Z][a-z]+", text)
+        self.rows.append({"tokens": tokens, "words": len(words), "ended": ended, "repeated": 1 - len(set(grams)) / max(1, len(grams)),
+                          "kept": all(check.has_words(text[i:i + quarter], names[0]) for i in range(0, len(text), quarter)),
+                          "once": sum(found.count(x) == 1 for x in set(found)) / max(1, len(set(found)))})
+
+    @staticmethod
+    def coherent(row):
+        return row["ended"] and row["repeated"] <= 0.1 and row["kept"]
+
+    def figures(self):
+        n = len(self.rows)
+        mean = lambda key: sum(x[key] for x in self.rows) / n
+        return {"texts": n, "coherent": sum(map(self.coherent, self.rows)), "ended": sum(x["ended"] for x in self.rows), "kept": sum(x["kept"] for x in self.rows),
+                "looping": sum(x["repeated"] > 0.1 for x in self.rows), "repeated": mean("repeated"), "once": mean("once"), "words": mean("words"), "tokens": mean("tokens"),
+                "most_tokens": max(x["tokens"] for x in self.rows)} if n else {"texts": 0}
+
+
+def long_texts(items, out):
+    """Figures of the model's long stories, and of the corpus's own for the same prompts. A text that never ends counts too."""
+    ours, own = Long(), Long()
+    for (i, think), (message, n, _) in out.items():
+        c = items[i]["check"]
+        if c["type"] != "story" or c["min_words"] < 200:
+            continue
+        if n >= Long.MIN_TOKENS:
+            ours.add(message.get("content") or "", c["names"], message.get("finish_reason") == "stop", n)
+        own.add(items[i]["answer"], c["names"], True, 0)
+    return {"model": ours.figures(), "corpus": own.figures()}
+
+
+def show_long(name, f):
+    for who, x in ((name, f["model"]), ("the corpus", f["corpus"])):
+        if x["texts"]:
+            print("long texts, %-24s coherent %d/%d: ended %d, name kept %d, looping %d; repeated 8 words %.1f %%, names said once %.0f %%, %.0f words%s" % (
+                who + ":", x["coherent"], x["texts"], x["ended"], x["kept"], x["looping"], 100 * x["repeated"], 100 * x["once"], x["words"],
+                ", %.0f tokens (most %d)" % (x["tokens"], x["most_tokens"]) if x["tokens"] else ""))
+
+
+def measure_texts(binary, models, args):
+    """Per model the JSON of chimere perplexity."""
+    figures = []
+    for m in models:
+        p = subprocess.run([binary, "perplexity", "-m", m, "--json", "--slots", str(args.slots), "--ctx", str(args.ctx), *args.texts] + (["--threads", str(args.threads)] if args.threads else []),
+                           stdout=subprocess.PIPE, text=True)
+        if p.returncode:
+            raise SystemExit("evaluate: the texts could not be measured")
+        figures.append(json.loads(p.stdout))
+    print()
+    print("%-28s%8s" % ("text", "tokens") + "".join("%12s%12s%14s" % ("perplexity", "bits/byte", "drafts held") for _ in figures))
+    for k in range(len(args.texts) + (len(args.texts) > 1)):
+        rows = [f["files"][k] if k < len(args.texts) else f for f in figures]
+        print("%-28s%8d" % (os.path.basename(rows[0]["file"]) if k < len(args.texts) else "all", rows[0]["tokens"]) +
+              "".join("%12.3f%12.4f%14s" % (r["perplexity"], r["bits_per_byte"], "%.1f %%" % (100 * r["draft_acceptance"]) if r.get("drafts") else "-") for r in rows))
+    return figures
+
+
 def rate(rows):
     right, total = sum(x[0] for x in rows), sum(x[1] for x in rows)
     return "%d/%d" % (right, total) if total else "-"
@@ -147,6 +217,7 @@ def main():
     p.add_argument("--kinds", default="", help="only these, by commas")
     p.add_argument("--limit", type=int, default=0, help="items of each kind")
     p.add_argument("--mode", choices=["both", "think", "direct"], default="both")
+    p.add_argument("--texts", nargs="+", default=[], metavar="FILE", help="held-out texts to measure too (JSONL or plain)")
     p.add_argument("--json", help="file for the figures")
     p.add_argument("--answers", help="file for every answer, a JSON object per line")
     p.add_argument("--require", action="append", default=[], metavar="KIND=PERCENT")
@@ -165,9 +236,14 @@ def main():
     outs = [evaluate(a.binary, m, items, modes, a) for m in models]
     tables = [score(items, o, modes) for o in outs]
     show(tables, [os.path.basename(m) for m in models], modes, items)
+    long = [long_texts(items, o) for o in outs]
+    for m, f in zip(models, long):
+        show_long(os.path.basename(m), f)
+    texts = measure_texts(a.binary, models, a) if a.texts else [None] * len(models)
     if a.json:
         with open(a.json + ".tmp", "w") as f:
-            json.dump([{"model": os.path.basename(m), "kinds": {k: {"think" if x else "direct": v for x, v in row.items()} for k, row in t.items()}} for m, t in zip(models, tables)], f, indent=1)
+            json.dump([{"model": os.path.basename(m), "kinds": {k: {"think" if x else "direct": v for x, v in row.items()} for k, row in t.items()}, "long": l, "texts": x}
+                       for m, t, l, x in zip(models, tables, long, texts)], f, indent=1)
         os.replace(a.json + ".tmp", a.json)
     if a.answers:
         with open(a.answers, "w", encoding="utf-8") as f:
@@ -179,6 +255,10 @@ def main():
         kind, percent = x.split("=")
         rows = list(tables[0].get(kind, {}).values())
         got = 100 * sum(v[0] for v in rows) / max(1, sum(v[1] for v in rows))
+        if kind == "long":
+            got = 100 * long[0]["model"].get("coherent", 0) / max(1, long[0]["model"]["texts"])
+        elif kind == "drafts":
+            got = 100 * (texts[0] or {}).get("draft_acceptance", 0)
         if got < float(percent):
             print("missed: %s %.1f %% of %s %%" % (kind, got, percent))
             missed = 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the training corpus of the small model: generate.py -o DIR [--megabytes 100] [--seed 1] [--jobs N]
 
-One JSONL file per group (see GROUPS), valid.jsonl with held-out items as text and eval.jsonl with held-out prompts and checks; the same seed
-gives the same bytes. --only GROUP,... writes these files alone; --eval N sets the prompts per kind; --bible FILE adds bible.txt and
+One JSONL file per group (see GROUPS), valid.jsonl with held-out items as text (valid_GROUP.jsonl: each group's part) and eval.jsonl with held-out prompts
+and checks; the same seed gives the same bytes. --only GROUP,... writes these files alone; --eval N sets the prompts per kind; --bible FILE adds bible.txt and
 bible_valid.txt from the text of the Debian package bible-kjv-text (public domain), which is not kept in the project.
 """
 import argparse
@@ -108,16 +108,17 @@ def write(path, text):
 
 
 def valid_text(seed, size):
-    """Held-out items of all groups, as in training."""
-    lines = []
+    """Held-out items as in training, by group."""
+    texts = {}
     for name, (makers, share) in GROUPS.items():
         r = random.Random("%d/valid/%s" % (seed, name))
-        total = 0
+        lines, total = [], 0
         while total < size * share / 100:
             line = json.dumps(record(r, take_item(r, makers, True)), ensure_ascii=False)
             lines.append(line)
             total += len(line)
-    return "\n".join(lines) + "\n"
+        texts[name] = "\n".join(lines) + "\n"
+    return texts
 
 
 # ---- evaluation -----------------------------------------------------------------------------------------------------------
@@ -221,7 +222,10 @@ def main():
             if sys.stderr.isatty():
                 print("\rcorpus: %3d %%" % (100 * done // len(jobs)), end="\n" if done == len(jobs) else "", file=sys.stderr, flush=True)
     if "valid" in only:
-        write(os.path.join(a.out, "valid.jsonl"), valid_text(a.seed, max(2e5, a.megabytes * 5e3)))
+        valid = valid_text(a.seed, max(2e5, a.megabytes * 5e3))
+        write(os.path.join(a.out, "valid.jsonl"), "".join(valid.values()))
+        for name, text in valid.items():
+            write(os.path.join(a.out, "valid_%s.jsonl" % name), text)
     if "eval" in only:
         items = eval_items(a.seed, a.eval)
         write(os.path.join(a.out, "eval.jsonl"), "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in items))
