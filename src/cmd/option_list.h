@@ -127,4 +127,5 @@ CH_OPTION(TRAIN_RESTART, "restart", 0, BOOL, INPUT, 0, 0, NULL, NULL, "begin ane
 CH_OPTION(TRAIN_EXPORT, "export", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "write the checkpoint's model as GGUF and end")
 CH_OPTION(TRAIN_TYPE, "type", 0, TEXT, INPUT, 0, 0, "f16", "TYPE", "type of its matrices: f32, f16, bf16, q8_0")
 CH_OPTION(TRAIN_AVERAGE, "average", 0, BOOL, INPUT, 0, 0, NULL, NULL, "with --export: the running average of the weights")
+CH_OPTION(TRAIN_MERGE, "merge", 0, BOOL, INPUT, 0, 0, NULL, NULL, "with --export of adapters: the whole model with them added")
 CH_OPTION(TRAIN_KEYS, "keys", 0, BOOL, INPUT, 0, 0, NULL, NULL, "list what a configuration may hold")

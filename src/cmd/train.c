@@ -8,15 +8,18 @@
 #include "train/train.h"
 
 static const int options[] = {CH_OPT_TRAIN_OUT, CH_OPT_THREADS, CH_OPT_TRAIN_STEPS, CH_OPT_TRAIN_RESTART, CH_OPT_TRAIN_EXPORT, CH_OPT_TRAIN_TYPE,
-                              CH_OPT_TRAIN_AVERAGE, CH_OPT_TRAIN_KEYS};
+                              CH_OPT_TRAIN_AVERAGE, CH_OPT_TRAIN_MERGE, CH_OPT_TRAIN_KEYS};
 static const ch_cmd_spec spec = {
     .name = "train",
     .usage = "CONFIG.json [--run DIR] [--export FILE.gguf [--type q8_0]]",
     .about = "Trains a model on this machine's cores. CONFIG is a JSON file; --keys lists what it may hold. The run's folder gets a\n"
              "checkpoint, log.jsonl, loss.svg and at the end model.gguf. Ctrl-C saves and stops; the same command goes on from the\n"
-             "checkpoint, bit for bit. --export writes the model of the checkpoint, also while the run goes on.",
+             "checkpoint, bit for bit. --export writes the model of the checkpoint, also while the run goes on.\n"
+             "With model.from the model of a GGUF file is trained further: all weights, or with lora.rank low-rank adapters beside them,\n"
+             "which end up in adapter.gguf (for --lora of the other commands) and with --merge in a whole model.",
     .examples = "  chimere train configs/mini.json\n"
-                "  chimere train configs/mini.json --export now.gguf --type q8_0\n",
+                "  chimere train configs/mini.json --export now.gguf --type q8_0\n"
+                "  chimere train configs/lora-facts.json && chimere chat --lora build/lora-facts/adapter.gguf\n",
     .option = options,
     .n_option = sizeof options / sizeof *options,
     .min_args = 0,
@@ -113,7 +116,7 @@ int ch_cmd_train(int argc, char **argv) {
                               .n_steps = ch_opt_given(&o, CH_OPT_TRAIN_STEPS) ? ch_opt_int(&o, CH_OPT_TRAIN_STEPS) : 0,
                               .restart = ch_opt_bool(&o, CH_OPT_TRAIN_RESTART)};
         const bool quiet = ch_opt_bool(&o, CH_OPT_QUIET);
-        rc = to ? ch_train_export(&t, to, type->id, ch_opt_bool(&o, CH_OPT_TRAIN_AVERAGE), &e) : train(&t, quiet, &e);
+        rc = to ? ch_train_export(&t, to, type->id, ch_opt_bool(&o, CH_OPT_TRAIN_AVERAGE), ch_opt_bool(&o, CH_OPT_TRAIN_MERGE), &e) : train(&t, quiet, &e);
         code = rc ? CH_EXIT_FAILED : CH_EXIT_OK;
         if (rc == CH_ECANCELLED) fprintf(stderr, "%s\n", e.msg);
         else if (rc) ch_cmd_fail_error("train", &e);

@@ -1,5 +1,5 @@
 // Checkpoints: all that a run needs to go on bit for bit. Little-endian:
-//   char magic[8] "CHTRAIN1"; u64 hash of the tensors' names and sizes; u64 step, tokens; u64 data state [4]; u64 n_param;
+//   char magic[8] "CHTRAIN1"; u64 hash of the tensors' names and sizes (and of what is frozen beside adapters); u64 step, tokens; u64 data state [4]; u64 n_param (trained);
 //   u64 number of arrays (3, or 4 with the running average); the arrays, f32 [n_param]; u64 XXH3 of all before
 #include "train/trainer.h"
 
@@ -16,16 +16,16 @@ static uint64_t hash_of(const ch_trainer *t) {
     uint64_t h = 0;
     for (size_t i = 0; i < t->model.n_tensor; i++)
         h = ch_hash64(t->model.tensor[i].name, strlen(t->model.tensor[i].name), h ^ t->model.tensor[i].n);
-    return h;
+    return t->model.lora.n ? ch_hash64(&t->model.lora.scale, sizeof t->model.lora.scale, h ^ t->base_hash) : h;
 }
 
 static size_t arrays_of(const ch_trainer *t, float *a[4]) {
-    a[0] = t->w, a[1] = t->moment, a[2] = t->square, a[3] = t->mean;
+    a[0] = t->w + t->model.n_frozen, a[1] = t->moment, a[2] = t->square, a[3] = t->mean;
     return t->mean ? 4 : 3;
 }
 
 int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e) {
-    header h = {.hash = hash_of(t), .step = t->step, .n_tokens = t->n_tokens, .n_param = t->model.n_param};
+    header h = {.hash = hash_of(t), .step = t->step, .n_tokens = t->n_tokens, .n_param = t->n_trained};
     float *a[4];
     memcpy(h.magic, magic, sizeof magic);
     h.n_array = arrays_of(t, a);
@@ -36,8 +36,8 @@ int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e) {
     uint64_t sum = ch_hash64(&h, sizeof h, 0);
     rc = ch_outfile_write(o, &h, sizeof h, e);
     for (size_t i = 0; rc == 0 && i < h.n_array; i++) {
-        sum = ch_hash64(a[i], t->model.n_param * sizeof(float), sum);
-        rc = ch_outfile_write(o, a[i], t->model.n_param * sizeof(float), e);
+        sum = ch_hash64(a[i], t->n_trained * sizeof(float), sum);
+        rc = ch_outfile_write(o, a[i], t->n_trained * sizeof(float), e);
     }
     if (rc == 0) rc = ch_outfile_write(o, &sum, sizeof sum, e);
     if (rc == 0) return ch_outfile_commit(&o, e);
@@ -48,12 +48,12 @@ int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e) {
 static int load(ch_trainer *t, const ch_map *m, const char *path, ch_error *e) {
     header h;
     float *a[4];
-    const size_t n_array = arrays_of(t, a), bytes = t->model.n_param * sizeof(float);
+    const size_t n_array = arrays_of(t, a), bytes = t->n_trained * sizeof(float);
     if (m->size < sizeof h) return ch_error_set(e, CH_EFORMAT, "%s: no checkpoint: %zu bytes", path, m->size);
     memcpy(&h, m->data, sizeof h);
     if (memcmp(h.magic, magic, sizeof magic) != 0) return ch_error_set(e, CH_EFORMAT, "%s: no checkpoint", path);
-    if (h.hash != hash_of(t) || h.n_param != t->model.n_param || h.n_array != n_array)
-        return ch_error_set(e, CH_ESTATE, "%s: made with another model, or with and without a running average", path);
+    if (h.hash != hash_of(t) || h.n_param != t->n_trained || h.n_array != n_array)
+        return ch_error_set(e, CH_ESTATE, "%s: made with another model or other adapters, or with and without a running average", path);
     if (m->size != sizeof h + n_array * bytes + sizeof(uint64_t))
         return ch_error_set(e, CH_EFORMAT, "%s: %zu bytes, expected %zu", path, m->size, sizeof h + n_array * bytes + sizeof(uint64_t));
     uint64_t sum = ch_hash64(&h, sizeof h, 0), stored;

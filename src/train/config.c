@@ -17,6 +17,7 @@ typedef struct key {
 
 #define AT(member) offsetof(ch_train_config, member)
 static const key keys[] = {
+    {"model", "from", STR, AT(from), 0, 0, "", "GGUF file: its model is trained further; then nothing else stands here"},
     {"model", "arch", ARCH, AT(model.arch), 0, 0, NULL, "qwen35, qwen35moe, mamba2 or nemotron_h_moe"},
     {"model", "n_layer", I32, AT(model.n_layer), 1, 126, NULL, "layers, without those of MTP"},
     {"model", "n_embd", I32, AT(model.n_embd), 8, 16384, NULL, "width"},
@@ -42,7 +43,9 @@ static const key keys[] = {
     {"model", "expert_scale", F64, AT(model.expert_scale), 0, 1000, "1", "factor of the routed sum"},
     {"model", "n_mtp", I32, AT(model.n_mtp), 0, 1, "0", "blocks that predict the token after next"},
     {"model", "pattern", PATTERN, AT(model.pattern), 0, 0, "", "nemotron_h_moe: a letter per layer, M state space, * attention, E experts"},
-    {"data", "tokenizer", STR, AT(tokenizer), 0, 0, NULL, "GGUF file with the vocabulary (tokenizer-train makes one)"},
+    {"lora", "rank", I32, AT(adapters.rank), 0, CH_TRAIN_MAX_RANK, "0", "low-rank adapters are trained and model.from stays as it is; 0: none"},
+    {"lora", "alpha", F64, AT(adapters.alpha), 1e-3, 1e6, "16", "their product counts alpha / rank"},
+    {"data", "tokenizer", STR, AT(tokenizer), 0, 0, NULL, "GGUF file with the vocabulary (tokenizer-train makes one); with model.from: that file's"},
     {"data", "chat_template", STR, AT(chat_template), 0, 0, "", "Jinja file; none: the one beside the vocabulary"},
     {"data", "n_row", I32, AT(n_row), 1, 65536, "8", "rows of a batch; rows are what threads share"},
     {"data", "n_ctx", I32, AT(n_ctx), 8, 1048576, "512", "tokens of a row"},
@@ -87,7 +90,9 @@ bool ch_train_config_help(ch_buf *out) {
         ch_buf_printf(out, "  %-14s %s%s%s%s\n", keys[i].name, keys[i].help, !keys[i].def ? " (needed)" : *keys[i].def ? " (" : "",
                       keys[i].def ? keys[i].def : "", keys[i].def && *keys[i].def ? ")" : "");
     }
-    ch_buf_puts(out, "\n\"data\" and \"eval\" also hold \"sources\": [{\"path\": FILE, \"share\": 1, \"weight\": 1}, ...]\n");
+    ch_buf_puts(out, "\n\"data\" and \"eval\" also hold \"sources\": [{\"path\": FILE, \"share\": 1, \"weight\": 1}, ...]\n"
+                     "\"lora\" also holds \"targets\": [\"attn_q\", ...], tensors without \"blk.N.\" and \".weight\"; without them attention, delta net,\n"
+                     "state space and feed-forward, but neither router nor routed experts\n");
     return !out->failed;
 }
 
@@ -174,13 +179,27 @@ static int read_sources(ch_train_config *c, const json_t *v, const char *section
     return rc;
 }
 
+static int read_targets(ch_train_config *c, const json_t *v, ch_error *e) {
+    const size_t n = json_array_size(v);
+    if (!json_is_array(v) || !n) return ch_error_set(e, CH_EFORMAT, "lora.targets: expected an array of texts");
+    if (n > CH_TRAIN_MAX_TARGETS) return ch_error_set(e, CH_ELIMIT, "lora.targets: more than %d", CH_TRAIN_MAX_TARGETS);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *x = json_array_get(v, i);
+        if (!json_is_string(x) || json_string_length(x) > MAX_TEXT) return ch_error_set(e, CH_EFORMAT, "lora.targets[%zu]: expected a text", i);
+        c->adapters.target[i] = ch_arena_strndup(c->arena, json_string_value(x), json_string_length(x));
+        if (!c->adapters.target[i]) return ch_error_set(e, CH_ENOMEM, "no memory");
+    }
+    c->adapters.n_target = n;
+    return 0;
+}
+
 // ---- whole --------------------------------------------------------------------------------------------------------------------------
 static int read_section(ch_train_config *c, const char *section, json_t *v, bool *seen, ch_error *e) {
     const char *name;
     json_t *x;
     bool known = false;
     for (size_t i = 0; i < N_KEYS; i++) known = known || strcmp(keys[i].section, section) == 0;
-    if (!known) return ch_error_set(e, CH_EFORMAT, "\"%.40s\": expected model, data, weights, eval, train or run", section);
+    if (!known) return ch_error_set(e, CH_EFORMAT, "\"%.40s\": expected model, lora, data, weights, eval, train or run", section);
     if (!json_is_object(v)) return ch_error_set(e, CH_EFORMAT, "\"%s\": expected an object", section);
     json_object_foreach(v, name, x) {
         int rc = 0;
@@ -188,6 +207,8 @@ static int read_section(ch_train_config *c, const char *section, json_t *v, bool
             rc = read_sources(c, x, section, c->source, &c->n_source, e);
         } else if (strcmp(name, "sources") == 0 && strcmp(section, "eval") == 0) {
             rc = read_sources(c, x, section, c->eval_source, &c->n_eval_source, e);
+        } else if (strcmp(name, "targets") == 0 && strcmp(section, "lora") == 0) {
+            rc = read_targets(c, x, e);
         } else {
             size_t i = 0;
             while (i < N_KEYS && (strcmp(keys[i].section, section) != 0 || strcmp(keys[i].name, name) != 0)) i++;
@@ -201,8 +222,13 @@ static int read_section(ch_train_config *c, const char *section, json_t *v, bool
 }
 
 static int check(ch_train_config *c, const bool *seen, ch_error *e) {
-    for (size_t i = 0; i < N_KEYS; i++)
-        if (!keys[i].def && !seen[i]) return ch_error_set(e, CH_EFORMAT, "%s.%s is missing", keys[i].section, keys[i].name);
+    for (size_t i = 0; i < N_KEYS; i++) {
+        const bool shape = strcmp(keys[i].section, "model") == 0, given = c->from && (shape || keys[i].at == AT(tokenizer));
+        if (!keys[i].def && !seen[i] && !given) return ch_error_set(e, CH_EFORMAT, "%s.%s is missing", keys[i].section, keys[i].name);
+        if (c->from && shape && seen[i] && keys[i].at != AT(from))
+            return ch_error_set(e, CH_EFORMAT, "model.%s: model.from has it already", keys[i].name);
+    }
+    if (c->adapters.rank && !c->from) return ch_error_set(e, CH_EFORMAT, "lora.rank is %d, but model.from is missing", c->adapters.rank);
     if (!c->n_source) return ch_error_set(e, CH_EFORMAT, "data.sources is missing or empty");
     if (c->eval_every && !c->n_eval_source) return ch_error_set(e, CH_EFORMAT, "eval.every is %d, but eval.sources is missing", c->eval_every);
     static const char *const kinds[] = {"cosine", "wsd", "constant"};

@@ -10,7 +10,9 @@ enum { CH_TRAIN_COSINE, CH_TRAIN_WSD, CH_TRAIN_CONSTANT };
 
 typedef struct ch_train_config {
     ch_train_shape model;
-    const char *tokenizer, *chat_template; // files; chat_template NULL: the tokenizer's
+    const char *from; // GGUF file to begin with, which has the shape too; NULL: model and random weights
+    ch_train_adapters adapters;
+    const char *tokenizer, *chat_template; // files; tokenizer NULL: from; chat_template NULL: the tokenizer's
     const char *name;                      // general.name of the exported file
     ch_train_source source[CH_TRAIN_MAX_SOURCES], eval_source[CH_TRAIN_MAX_SOURCES];
     size_t n_source, n_eval_source;

@@ -1,4 +1,4 @@
-// A model in training as a GGUF file: keys of the family, the tokenizer's keys, tensors.
+// A model in training as a GGUF file: keys of the family, the tokenizer's keys, tensors; or its adapters alone.
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -32,7 +32,24 @@ static int put_general(ch_gguf_writer *w, const ch_trainer *t, ch_type type) {
     return rc ? rc : ch_gguf_put_u32(w, "general.quantization_version", 2);
 }
 
-static int write_tensor(ch_gguf_writer *w, const ch_train_tensor *t, const float *v, ch_type type, ch_error *e) {
+// Parameters from off on.
+static const float *values_at(const ch_trainer *t, bool average, size_t off) {
+    return average && off >= t->model.n_frozen ? t->mean + (off - t->model.n_frozen) : t->w + off;
+}
+
+// x += scale B A of the row of a matrix that lies at off.
+static void merge_row(const ch_trainer *t, bool average, size_t off, float *x) {
+    const ch_train_lora *l = &t->model.lora;
+    size_t i = 0;
+    while (i < l->n && l->part[i].off + l->part[i].n_out * l->part[i].n_in <= off) i++;
+    if (i == l->n || l->part[i].off > off) return;
+    const ch_train_lora_part *p = &l->part[i];
+    const float *a = values_at(t, average, p->a.off), *b = values_at(t, average, p->b.off) + (off - p->off) / p->n_in * l->rank;
+    for (size_t k = 0; k < l->rank; k++) ch_train_axpy((float)l->scale * b[k], a + k * p->n_in, p->n_in, x);
+}
+
+static int write_tensor(ch_gguf_writer *w, const ch_trainer *tr, const ch_train_tensor *t, bool average, ch_type type, ch_error *e) {
+    const float *v = values_at(tr, average, t->off);
     const ch_type_info *info = ch_quant_type((uint32_t)type_of(t, type));
     const size_t row = (size_t)t->ne[0];
     size_t bytes = 0;
@@ -41,7 +58,8 @@ static int write_tensor(ch_gguf_writer *w, const ch_train_tensor *t, const float
     float *x = ch_alloc_array(row, sizeof *x);
     int rc = out && x ? 0 : ch_error_set(e, CH_ENOMEM, "no memory");
     for (size_t i = 0; rc == 0 && i < t->n; i += row) {
-        for (size_t j = 0; j < row; j++) x[j] = t->init == CH_TRAIN_DECAY ? -expf(v[t->off + i + j]) : v[t->off + i + j];
+        for (size_t j = 0; j < row; j++) x[j] = t->init == CH_TRAIN_DECAY ? -expf(v[i + j]) : v[i + j];
+        merge_row(tr, average, t->off + i, x);
         info->encode(x, out, row);
         rc = ch_gguf_write_data(w, out, bytes, e);
     }
@@ -49,22 +67,46 @@ static int write_tensor(ch_gguf_writer *w, const ch_train_tensor *t, const float
     return rc;
 }
 
+static int begin(ch_gguf_writer **w, const ch_trainer *t, const char *path, bool average, ch_error *e) {
+    if (average && !t->mean) return ch_error_set(e, CH_ESTATE, "the run keeps no running average (train.average is 0)");
+    return ch_gguf_writer_open(w, path, e);
+}
+
+typedef struct range {
+    size_t begin, end; // tensors
+} range;
+
+// rc: of the keys. Tensors, and the end of the file.
+static int finish(ch_gguf_writer **w, const ch_trainer *t, const char *path, range r, bool average, ch_type type, int rc, ch_error *e) {
+    const ch_train_tensor *x = t->model.tensor;
+    for (size_t i = r.begin; rc == 0 && i < r.end; i++) rc = ch_gguf_put_tensor(*w, x[i].name, type_of(&x[i], type), x[i].n_dims, x[i].ne);
+    if (rc) ch_error_set(e, rc, "%s: cannot write keys: %s", path, ch_error_name(rc));
+    for (size_t i = r.begin; rc == 0 && i < r.end; i++) rc = write_tensor(*w, t, &x[i], average, type, e);
+    if (rc == 0) rc = ch_gguf_writer_commit(w, e);
+    ch_gguf_writer_abort(w);
+    return rc;
+}
+
 int ch_trainer_export(const ch_trainer *t, const char *path, ch_type type, bool average, const ch_gguf *tokenizer, const char *tpl,
                       size_t n_tpl, ch_error *e) {
-    if (average && !t->mean) return ch_error_set(e, CH_ESTATE, "the run keeps no running average (train.average is 0)");
-    const ch_train_model *m = &t->model;
-    const float *v = average ? t->mean : t->w;
     ch_gguf_writer *w = NULL;
-    int rc = ch_gguf_writer_open(&w, path, e);
+    int rc = begin(&w, t, path, average, e);
     if (rc) return rc;
-    rc = ch_train_put_keys(m, w);
+    rc = ch_train_put_keys(&t->model, w);
     if (rc == 0) rc = put_general(w, t, type);
     if (rc == 0) rc = put_tokenizer(w, tokenizer, tpl, n_tpl);
-    for (size_t i = 0; rc == 0 && i < m->n_tensor; i++)
-        rc = ch_gguf_put_tensor(w, m->tensor[i].name, type_of(&m->tensor[i], type), m->tensor[i].n_dims, m->tensor[i].ne);
-    if (rc) ch_error_set(e, rc, "%s: cannot write keys: %s", path, ch_error_name(rc));
-    for (size_t i = 0; rc == 0 && i < m->n_tensor; i++) rc = write_tensor(w, &m->tensor[i], v, type, e);
-    if (rc == 0) rc = ch_gguf_writer_commit(&w, e);
-    ch_gguf_writer_abort(&w);
-    return rc;
+    return finish(&w, t, path, (range){0, t->model.lora.n ? t->model.n_frozen_tensor : t->model.n_tensor}, average, type, rc, e);
+}
+
+int ch_trainer_export_adapter(const ch_trainer *t, const char *path, bool average, ch_error *e) {
+    const ch_train_model *m = &t->model;
+    ch_gguf_writer *w = NULL;
+    int rc = begin(&w, t, path, average, e);
+    if (rc) return rc;
+    rc = ch_gguf_put_str(w, "general.type", "adapter", 7);
+    if (rc == 0) rc = ch_gguf_put_str(w, "general.architecture", m->shape.arch, strlen(m->shape.arch));
+    if (rc == 0) rc = ch_gguf_put_str(w, "adapter.type", "lora", 4);
+    if (rc == 0) rc = ch_gguf_put_f32(w, "adapter.lora.alpha", (float)t->cfg->adapters.alpha);
+    if (rc == 0) rc = put_general(w, t, CH_TYPE_F32);
+    return finish(&w, t, path, (range){m->n_frozen_tensor, m->n_tensor}, average, CH_TYPE_F32, rc, e);
 }

@@ -33,22 +33,27 @@ typedef struct spec {
     bool keep_f32;
 } spec;
 
-// Appends a tensor; returns its place.
-static size_t put(ch_train_model *m, spec s, const char *fmt, ...) CH_PRINTF(3, 4);
-static size_t put(ch_train_model *m, spec s, const char *fmt, ...) {
+size_t ch_train_add_tensor(ch_train_model *m, const ch_train_tensor *from) {
     m->tensor = grow(m, m->tensor, m->n_tensor, &m->cap_tensor, sizeof *m->tensor);
     if (m->failed) return 0;
     ch_train_tensor *t = &m->tensor[m->n_tensor++];
-    *t = (ch_train_tensor){.off = m->n_param, .n = 1, .init = s.init, .std = s.std, .ne = {1, 1, 1, 1}};
-    for (; t->n_dims < 3 && s.ne[t->n_dims]; t->n_dims++) t->n *= (size_t)(t->ne[t->n_dims] = s.ne[t->n_dims]);
-    t->decay = s.init == CH_TRAIN_NORMAL;
-    t->keep_f32 = s.keep_f32 || t->n_dims == 1 || s.init != CH_TRAIN_NORMAL;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(t->name, sizeof t->name, fmt, ap);
-    va_end(ap);
+    *t = *from, t->off = m->n_param, t->n = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++) t->n *= (size_t)t->ne[i];
     m->n_param += t->n;
     return t->off;
+}
+
+static size_t put(ch_train_model *m, spec s, const char *fmt, ...) CH_PRINTF(3, 4);
+static size_t put(ch_train_model *m, spec s, const char *fmt, ...) {
+    ch_train_tensor t = {.init = s.init, .std = s.std, .ne = {1, 1, 1, 1}};
+    for (; t.n_dims < 3 && s.ne[t.n_dims]; t.n_dims++) t.ne[t.n_dims] = s.ne[t.n_dims];
+    t.decay = s.init == CH_TRAIN_NORMAL;
+    t.keep_f32 = s.keep_f32 || t.n_dims == 1 || s.init != CH_TRAIN_NORMAL;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(t.name, sizeof t.name, fmt, ap);
+    va_end(ap);
+    return ch_train_add_tensor(m, &t);
 }
 
 // A matrix that products read, as one from `off` on: maybe several tensors side by side.
@@ -60,8 +65,7 @@ static ch_train_mat join(ch_train_model *m, size_t off, size_t n_in) {
     return w;
 }
 
-// n_mat matrices [n_out][n_in] at off.
-static void stack(ch_train_model *m, size_t off, size_t n_out, size_t n_in, size_t n_mat) {
+void ch_train_add_mats(ch_train_model *m, size_t off, size_t n_out, size_t n_in, size_t n_mat) {
     for (size_t i = 0; i < n_mat; i++) {
         m->mat = grow(m, m->mat, m->n_mat, &m->cap_mat, sizeof *m->mat);
         if (!m->failed) m->mat[m->n_mat++] = (ch_train_mat){off + i * n_out * n_in, n_out, n_in};
@@ -183,12 +187,12 @@ static void add_experts(ch_train_model *m, ch_train_sub *b, bool gated) {
     a->in = join(m, off, (size_t)d);
     if (gated) {
         a->gate = put(m, (spec){{d, ff, n}, .std = in}, "blk.%u.ffn_gate_exps.weight", i);
-        stack(m, a->gate, (size_t)ff, (size_t)d, (size_t)n);
+        ch_train_add_mats(m, a->gate, (size_t)ff, (size_t)d, (size_t)n);
     }
     a->up = put(m, (spec){{d, ff, n}, .std = in}, "blk.%u.ffn_up_exps.weight", i);
-    stack(m, a->up, (size_t)ff, (size_t)d, (size_t)n);
+    ch_train_add_mats(m, a->up, (size_t)ff, (size_t)d, (size_t)n);
     a->down = put(m, (spec){{ff, d, n}, .std = out}, "blk.%u.ffn_down_exps.weight", i);
-    stack(m, a->down, (size_t)d, (size_t)ff, (size_t)n);
+    ch_train_add_mats(m, a->down, (size_t)d, (size_t)ff, (size_t)n);
     if (!ffs) return;
     off = put(m, (spec){{ffs, d}, .std = out}, "blk.%u.ffn_down_shexp.weight", i);
     a->shared_down = join(m, off, (size_t)ffs);
@@ -406,6 +410,11 @@ int ch_train_build(ch_train_model *m, ch_error *e) {
     f->build(m);
     align(m);
     return m->failed ? ch_error_set(e, CH_ENOMEM, "no memory") : 0;
+}
+
+void ch_train_model_free(ch_train_model *m) {
+    ch_free(m->tensor), ch_free(m->mat), ch_free(m->sub), ch_free(m->lora.part);
+    m->tensor = NULL, m->mat = NULL, m->sub = NULL, m->lora.part = NULL;
 }
 
 int ch_train_put_keys(const ch_train_model *m, ch_gguf_writer *w) {

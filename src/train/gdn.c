@@ -55,8 +55,8 @@ static void gates_back(const ch_train_ctx *c, const ch_train_gdn *b, const ch_tr
             to_bias += to_alpha;
             to_a += d * s->g[i * n + t]; // g is linear in exp(a_log)
         }
-        c->grad[b->a_log + i] += to_a;
-        c->grad[b->dt_bias + i] += to_bias;
+        *ch_train_grad(c, b->a_log + i) += to_a;
+        *ch_train_grad(c, b->dt_bias + i) += to_bias;
     }
 }
 

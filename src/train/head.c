@@ -8,7 +8,8 @@ void ch_train_embed(const ch_train_ctx *c, size_t off, size_t d, const int32_t *
 }
 
 void ch_train_embed_back(const ch_train_ctx *c, size_t off, size_t d, const int32_t *token, const real *dx) {
-    for (size_t t = 0; t < c->n_tok && !c->dry; t++) ch_train_add(dx + t * d, d, c->grad + off + (size_t)token[t] * d);
+    if (off < c->frozen) return;
+    for (size_t t = 0; t < c->n_tok && !c->dry; t++) ch_train_add(dx + t * d, d, ch_train_grad(c, off) + (size_t)token[t] * d);
 }
 
 // -log softmax(z)[target]; z becomes f times its gradient (f 0: left as exponentials).

@@ -58,12 +58,26 @@ struct ch_train_model {
     ch_train_mat embd, head; // the same when tied
     ch_train_norm norm;
     ch_train_mtp mtp;
+    // Low-rank adapters (ch_train_adapt): their tensors lie behind those of the model, and they alone are trained.
+    ch_train_lora lora;
+    size_t n_frozen, n_frozen_tensor, n_frozen_mat; // all 0 without adapters
     bool failed; // out of memory while building
 };
 
 // Fills tensors, matrices and sub-layers for the shape (families.c). The model is zeroed but for shape.
 int ch_train_build(ch_train_model *m, ch_error *e);
 int ch_train_put_keys(const ch_train_model *m, ch_gguf_writer *w);
+void ch_train_model_free(ch_train_model *m);
+// A tensor behind the others; its place and count are set here. Returns the place.
+size_t ch_train_add_tensor(ch_train_model *m, const ch_train_tensor *t);
+void ch_train_add_mats(ch_train_model *m, size_t off, size_t n_out, size_t n_in, size_t n_mat); // that products read
+
+// Adapters for all tensors that the targets name; the rest of the model is frozen from now on (adapt.c). mtp: in the MTP block too.
+int ch_train_adapt(ch_train_model *m, const ch_train_adapters *a, bool mtp, ch_error *e);
+
+// The shape of the model in a file, and its weights (load.c). Whatever the trainer has no place for is an error.
+int ch_train_read_shape(ch_train_shape *s, const ch_gguf *g, ch_error *e);
+int ch_train_read_weights(const ch_train_model *m, const ch_gguf *g, float *w, ch_error *e);
 
 typedef struct ch_train_row_args {
     const int32_t *token; // [n_tok + 1]

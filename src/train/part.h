@@ -14,10 +14,29 @@
 enum { CH_TRAIN_MAX_TAP = 16 };
 #define CH_TRAIN_NONE SIZE_MAX // no such parameter
 
+typedef struct ch_train_mat {
+    size_t off, n_out, n_in; // [n_out][n_in] at off
+} ch_train_mat;
+
+// Low-rank adapters: beside a matrix W [n_out][n_in] at off, y = W x + scale B A x with A: [rank][n_in], B: [n_out][rank].
+typedef struct ch_train_lora_part {
+    size_t off, n_out, n_in;
+    ch_train_mat a, b;
+} ch_train_lora_part;
+typedef struct ch_train_lora {
+    ch_train_lora_part *part; // [n], by off; a matrix of a stack (experts) is a part of its own
+    size_t n, cap, rank;
+    double scale;
+} ch_train_lora;
+
 typedef struct ch_train_ctx {
     const ch_kern *kern; // float products
     const real *w, *wt;  // parameters; every matrix [n_out][n_in] again as [n_in][n_out] at the same place
-    real *grad;          // of the parameters, added to; NULL: forward only
+    size_t frozen;       // parameters before this place are not trained
+    real *grad;          // of the others, added to (ch_train_grad); NULL: forward only
+    real *sink;          // where frozen vectors add theirs: nobody reads it. NULL allowed when nothing is frozen
+    const ch_train_lora *lora; // NULL: none
+    real *low;                 // lora only: [2][n_tok][rank] of scratch
     const real *rope;    // [n_ctx][n_rot / 2] pairs (cos, sin), by position in the document
     size_t n_tok;
     const int32_t *start; // [n_tok]
@@ -34,11 +53,10 @@ typedef struct ch_train_ctx {
 real *ch_train_take(ch_train_ctx *c, size_t n);
 int32_t *ch_train_take_int(ch_train_ctx *c, size_t n);
 
-// ---- products ---------------------------------------------------------------------------------------------------------------
-typedef struct ch_train_mat {
-    size_t off, n_out, n_in; // [n_out][n_in] at off
-} ch_train_mat;
+// Where the gradient of the vector at off is added to (not of matrices: those that are frozen get none).
+static inline real *ch_train_grad(const ch_train_ctx *c, size_t off) { return off >= c->frozen ? c->grad + (off - c->frozen) : c->sink; }
 
+// ---- products ---------------------------------------------------------------------------------------------------------------
 void ch_train_gemm(const ch_train_ctx *c, ch_train_mul m);
 void ch_train_transpose(const ch_train_ctx *c, const real *x, size_t n_row, size_t n_col, size_t ld_x, real *y, size_t ld_y);
 // y [n][n_out] = x [n][n_in] W^T, rows of y ld_y apart
@@ -46,6 +64,9 @@ void ch_train_linear(const ch_train_ctx *c, const ch_train_mat *w, const real *x
 // dx = dy W (dx NULL: not wanted; add: added to it), grad W += dy^T x
 void ch_train_linear_back(const ch_train_ctx *c, const ch_train_mat *w, const real *x, const real *dy, size_t ld_dy, size_t n,
                           real *dx, bool add);
+// The adapters of w, beside these two (lora.c): y += scale B A x; dx += scale A^T B^T dy, and the gradients of A and B.
+void ch_train_lora_add(const ch_train_ctx *c, const ch_train_mat *w, const real *x, size_t n, real *y, size_t ld_y);
+void ch_train_lora_back(const ch_train_ctx *c, const ch_train_mat *w, const real *x, const real *dy, size_t ld_dy, size_t n, real *dx);
 
 // ---- rows -------------------------------------------------------------------------------------------------------------------
 real ch_train_dot(const real *x, const real *y, size_t n);

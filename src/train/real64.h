@@ -8,6 +8,8 @@
 #define ch_train_transpose ch_train64_transpose
 #define ch_train_linear ch_train64_linear
 #define ch_train_linear_back ch_train64_linear_back
+#define ch_train_lora_add ch_train64_lora_add
+#define ch_train_lora_back ch_train64_lora_back
 #define ch_train_dot ch_train64_dot
 #define ch_train_add ch_train64_add
 #define ch_train_axpy ch_train64_axpy

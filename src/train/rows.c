@@ -41,6 +41,7 @@ void ch_train_linear(const ch_train_ctx *c, const ch_train_mat *w, const real *x
     if (c->dry) return;
     ch_train_gemm(c, (ch_train_mul){.m = n, .n = w->n_out, .k = w->n_in, .a = x, .ra = w->n_in, .ca = 1, .b = c->wt + w->off,
                                     .ld_b = w->n_out, .c = y, .ld_c = ld_y, .add = add});
+    if (c->lora) ch_train_lora_add(c, w, x, n, y, ld_y);
 }
 
 void ch_train_linear_back(const ch_train_ctx *c, const ch_train_mat *w, const real *x, const real *dy, size_t ld_dy, size_t n,
@@ -49,8 +50,10 @@ void ch_train_linear_back(const ch_train_ctx *c, const ch_train_mat *w, const re
     if (dx)
         ch_train_gemm(c, (ch_train_mul){.m = n, .n = w->n_in, .k = w->n_out, .a = dy, .ra = ld_dy, .ca = 1, .b = c->w + w->off,
                                         .ld_b = w->n_in, .c = dx, .ld_c = w->n_in, .add = add});
+    if (c->lora) ch_train_lora_back(c, w, x, dy, ld_dy, n, dx);
+    if (w->off < c->frozen) return;
     ch_train_gemm(c, (ch_train_mul){.m = w->n_out, .n = w->n_in, .k = n, .a = dy, .ra = 1, .ca = ld_dy, .b = x, .ld_b = w->n_in,
-                                    .c = c->grad + w->off, .ld_c = w->n_in, .add = true});
+                                    .c = ch_train_grad(c, w->off), .ld_c = w->n_in, .add = true});
 }
 
 // ---- rows -----------------------------------------------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ void ch_train_rmsnorm_back(const ch_train_ctx *c, const ch_train_norm *b, const 
                            real *dx, size_t ld_d, bool add) {
     if (c->dry) return;
     for (size_t i = 0; i < n; i++)
-        rms_row_back(x + i * ld_x, c->w + b->off, b->d, (real)b->eps, dy + i * ld_d, dx + i * ld_d, c->grad + b->off, add);
+        rms_row_back(x + i * ld_x, c->w + b->off, b->d, (real)b->eps, dy + i * ld_d, dx + i * ld_d, ch_train_grad(c, b->off), add);
 }
 
 CH_TIERS void ch_train_glu(const real *restrict gate, const real *restrict up, size_t n, real *restrict y) {
@@ -212,15 +215,16 @@ void ch_train_conv_silu_back(ch_train_ctx *c, const ch_train_conv *b, const real
         for (size_t t = 0; t < c->n_tok; t++) {
             real *d = du + t * n;
             silu_row_back(pre + t * n, n, d);
-            if (b->bias != CH_TRAIN_NONE) ch_train_add(d, n, c->grad + b->bias);
+            if (b->bias != CH_TRAIN_NONE) ch_train_add(d, n, ch_train_grad(c, b->bias));
             for (size_t j = first_tap(c, t, k); j < k; j++) {
                 const size_t s = t + j + 1 - k;
                 mul_add(w + j * n, d, n, dx + s * ld_x);
                 mul_add(x + s * ld_x, d, n, dw + j * n);
             }
         }
+        real *to = ch_train_grad(c, b->w);
         for (size_t i = 0; i < n; i++)
-            for (size_t j = 0; j < k; j++) c->grad[b->w + i * k + j] += dw[j * n + i];
+            for (size_t j = 0; j < k; j++) to[i * k + j] += dw[j * n + i];
     }
     c->used = mark;
 }

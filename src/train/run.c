@@ -19,7 +19,8 @@ typedef struct history {
 typedef struct run {
     ch_train_config cfg;
     const char *out;
-    ch_gguf *tokenizer;
+    ch_gguf *base;      // model.from, or NULL
+    ch_gguf *tokenizer; // may be base
     ch_vocab *vocab;
     ch_buf tpl;     // chat template
     bool own_tpl;   // from a file of its own
@@ -38,7 +39,11 @@ static int set_state(void *user, const ch_train_data_state *s, ch_error *e) { re
 static ch_train_feed feed_of(ch_train_data *d) { return (ch_train_feed){d, next_batch, get_state, set_state}; }
 
 static int open_tokenizer(run *r) {
-    int rc = ch_gguf_open(&r->tokenizer, r->cfg.tokenizer, r->e);
+    int rc = r->cfg.from ? ch_gguf_open(&r->base, r->cfg.from, r->e) : 0;
+    if (rc == 0 && r->base) rc = ch_train_read_shape(&r->cfg.model, r->base, r->e);
+    if (rc) return rc;
+    if (r->cfg.tokenizer) rc = ch_gguf_open(&r->tokenizer, r->cfg.tokenizer, r->e);
+    else r->tokenizer = r->base;
     if (rc == 0) rc = ch_vocab_open(&r->vocab, r->tokenizer, r->e);
     if (rc) return rc;
     r->tpl.limit = 1u << 24;
@@ -137,7 +142,10 @@ static int save(run *r) {
     return rc ? rc : ch_train_plot(path, r->cfg.name ? r->cfg.name : r->cfg.model.arch, c, 3, r->e);
 }
 
-static int export_model(run *r, const char *path, ch_type type, bool average) {
+// With adapters: these alone, unless the whole model is wanted.
+static int export_model(run *r, const char *path, ch_type type, bool average, bool merge) {
+    if (merge && !r->cfg.adapters.rank) return ch_error_set(r->e, CH_ESTATE, "merge: this run trains no adapters");
+    if (r->cfg.adapters.rank && !merge) return ch_trainer_export_adapter(r->t, path, average, r->e);
     return ch_trainer_export(r->t, path, type, average, r->tokenizer, r->own_tpl ? r->tpl.data : NULL, r->tpl.len, r->e);
 }
 
@@ -208,7 +216,11 @@ static int open_run(run *r, const ch_train_options *o, bool with_data, ch_progre
         if (rc == 0 && r->cfg.eval_every) rc = open_data(r, r->cfg.eval_source, r->cfg.n_eval_source, NULL, progress, user, &r->eval);
         feed = feed_of(r->data);
     }
-    return rc ? rc : ch_trainer_open(&r->t, &r->cfg, ch_vocab_n(r->vocab), with_data ? &feed : NULL, n_threads, r->e);
+    const int32_t n_vocab = r->base ? r->cfg.model.n_vocab : ch_vocab_n(r->vocab); // a file may have more rows than tokens
+    if (rc == 0 && ch_vocab_n(r->vocab) > n_vocab)
+        rc = ch_error_set(r->e, CH_EFORMAT, "%s: %d tokens, but the model has %d", ch_gguf_path(r->tokenizer), ch_vocab_n(r->vocab), n_vocab);
+    if (rc == 0) rc = ch_trainer_open(&r->t, &r->cfg, n_vocab, with_data ? &feed : NULL, n_threads, r->e);
+    return rc || !r->base ? rc : ch_trainer_set_base(r->t, r->base, r->e);
 }
 
 static void close_run(run *r) {
@@ -217,7 +229,8 @@ static void close_run(run *r) {
     ch_train_data_close(&r->data);
     ch_train_data_close(&r->eval);
     ch_vocab_free(&r->vocab);
-    ch_gguf_close(&r->tokenizer);
+    if (r->tokenizer != r->base) ch_gguf_close(&r->tokenizer);
+    ch_gguf_close(&r->base);
     ch_buf_free(&r->tpl);
     history *const h[] = {&r->loss, &r->mtp, &r->eval_loss};
     for (int i = 0; i < 3; i++) ch_free(h[i]->x), ch_free(h[i]->y);
@@ -252,14 +265,14 @@ int ch_train_run(const ch_train_options *o, ch_progress_fn progress, ch_train_re
     if (rc == 0) rc = loop(&r, o->n_steps ? (uint64_t)o->n_steps : (uint64_t)r.cfg.n_steps, report, user);
     char path[4200];
     if (rc == 0 && type) {
-        rc = path_in(&r, "model.gguf", path, sizeof path);
-        if (rc == 0) rc = export_model(&r, path, type->id, r.cfg.average > 0);
+        rc = path_in(&r, r.cfg.adapters.rank ? "adapter.gguf" : "model.gguf", path, sizeof path);
+        if (rc == 0) rc = export_model(&r, path, type->id, r.cfg.average > 0, false);
     }
     close_run(&r);
     return rc;
 }
 
-int ch_train_export(const ch_train_options *o, const char *path, ch_type type, bool average, ch_error *e) {
+int ch_train_export(const ch_train_options *o, const char *path, ch_type type, bool average, bool merge, ch_error *e) {
     run r = {.log = -1, .e = e};
     char from[4200];
     const ch_type_info *info = ch_quant_type((uint32_t)type);
@@ -267,7 +280,7 @@ int ch_train_export(const ch_train_options *o, const char *path, ch_type type, b
     int rc = open_run(&r, o, false, NULL, NULL);
     if (rc == 0) rc = path_in(&r, "checkpoint", from, sizeof from);
     if (rc == 0) rc = ch_trainer_load(r.t, from, e);
-    if (rc == 0) rc = export_model(&r, path, type, average);
+    if (rc == 0) rc = export_model(&r, path, type, average, merge);
     close_run(&r);
     return rc;
 }

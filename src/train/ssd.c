@@ -168,7 +168,7 @@ static void head_backward(const ch_train_ctx *c, const ch_train_ssd *b, const ch
         g->ddt[t0 + t] = ch_train_dot(w->dx + t * hd, x + t * z.n_ch, hd);
     }
     for (size_t t = u.n; t-- > 0;) g->dg[t0 + t] = sum += dg[t];
-    c->grad[b->skip + h] += to_skip;
+    *ch_train_grad(c, b->skip + h) += to_skip;
 }
 
 static void step_back(const ch_train_ctx *c, const ch_train_ssd *b, const ch_train_ssd_saves *s, const grads *g, size_t h, real *din) {
@@ -182,8 +182,8 @@ static void step_back(const ch_train_ctx *c, const ch_train_ssd *b, const ch_tra
         to_bias += d;
         din[at] = d;
     }
-    c->grad[b->a_log + h] += to_a;
-    c->grad[b->dt_bias + h] += to_bias;
+    *ch_train_grad(c, b->a_log + h) += to_a;
+    *ch_train_grad(c, b->dt_bias + h) += to_bias;
 }
 
 void ch_train_ssd_backward(ch_train_ctx *c, const ch_train_ssd *b, const real *h, const real *dy, real *dh, const ch_train_ssd_saves *s) {

@@ -63,11 +63,20 @@ typedef struct ch_train_shape {
     char pattern[128];      // one letter per layer, where a family mixes kinds freely: M state space, * attention, E experts, - dense
 } ch_train_shape;
 
+// Low-rank adapters (LoRA) beside the matrices of a model that stays as it is: y = W x + alpha / rank B A x.
+enum { CH_TRAIN_MAX_TARGETS = 64, CH_TRAIN_MAX_RANK = 1024 };
+typedef struct ch_train_adapters {
+    int32_t rank; // 0: none
+    double alpha;
+    const char *target[CH_TRAIN_MAX_TARGETS]; // tensors, without "blk.N." and ".weight"; none: a choice per family
+    size_t n_target;
+} ch_train_adapters;
+
 typedef struct ch_train_model ch_train_model;
 
 // ---- runs ---------------------------------------------------------------------------------------------------------------
-// A run is a configuration (a JSON file, docs/TRAINING.md) and a folder: checkpoint, log.jsonl, loss.svg, model.gguf at the
-// end. Where the folder holds a checkpoint, the run goes on from it, and ends with the same bits as if it had never stopped.
+// A run is a configuration (a JSON file, docs/TRAINING.md) and a folder: checkpoint, log.jsonl, loss.svg, model.gguf (or
+// adapter.gguf) at the end. Where the folder holds a checkpoint, the run goes on from it, and ends with the same bits as if it had never stopped.
 typedef struct ch_train_options {
     const char *config;
     const char *out;   // folder, instead of the configuration's; NULL: that one
@@ -91,8 +100,9 @@ typedef bool (*ch_train_report_fn)(void *user, const ch_train_report *r);
 // progress: of reading the data; NULL allowed. A loss or gradient that is no number stops the run: e names step and block.
 int ch_train_run(const ch_train_options *o, ch_progress_fn progress, ch_train_report_fn report, void *user, ch_error *e);
 // Writes the model of the run's checkpoint, matrices as `type` (f32, f16, bf16, q8_0). average: the running average of the
-// weights instead of the last ones, where the run keeps one. The run may be going on meanwhile.
-int ch_train_export(const ch_train_options *o, const char *path, ch_type type, bool average, ch_error *e);
+// weights instead of the last ones, where the run keeps one. A run with adapters writes these alone (as f32), or with merge the
+// model with them added to its matrices. The run may be going on meanwhile.
+int ch_train_export(const ch_train_options *o, const char *path, ch_type type, bool average, bool merge, ch_error *e);
 // Keys of the configuration, with defaults, for people.
 bool ch_train_config_help(ch_buf *out);
 

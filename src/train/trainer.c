@@ -31,7 +31,9 @@ void ch_train_init_weights(const ch_train_model *m, uint64_t seed, float *w) {
 static void set_decay(ch_trainer *t) {
     for (size_t i = 0; i < t->model.n_tensor; i++) {
         const ch_train_tensor *x = &t->model.tensor[i];
-        if (x->decay) memset(t->decay + x->off / CH_TRAIN_GRAIN, 1, (x->off + x->n - 1) / CH_TRAIN_GRAIN - x->off / CH_TRAIN_GRAIN + 1);
+        if (x->off < t->model.n_frozen || !x->decay) continue;
+        const size_t at = x->off - t->model.n_frozen;
+        memset(t->decay + at / CH_TRAIN_GRAIN, 1, (at + x->n - 1) / CH_TRAIN_GRAIN - at / CH_TRAIN_GRAIN + 1);
     }
 }
 
@@ -39,16 +41,28 @@ static void set_decay(ch_trainer *t) {
 static void set_ctx(const ch_trainer *t, ch_train_worker *w, bool dry) {
     w->ctx = (ch_train_ctx){.kern = &t->kern, .w = t->w, .wt = t->wt, .grad = w->grad, .rope = t->rope, .n_tok = (size_t)t->cfg->n_ctx,
                             .dry = dry, .base = dry ? NULL : w->stack};
+    if (t->model.lora.n)
+        w->ctx.frozen = t->model.n_frozen, w->ctx.sink = w->sink, w->ctx.lora = &t->model.lora, w->ctx.low = w->low;
 }
 
 static ch_train_row_args row_args(const ch_trainer *t) {
     return (ch_train_row_args){.mtp_weight = t->cfg->mtp_weight, .recompute = t->cfg->recompute};
 }
 
+// Room for the gradients that nobody reads, and for rows between an adapter's matrices.
+static bool open_adapters(const ch_trainer *t, ch_train_worker *w) {
+    size_t n = 0;
+    for (size_t i = 0; i < t->model.n_frozen_tensor; i++)
+        if (!t->model.tensor[i].decay && t->model.tensor[i].n > n) n = t->model.tensor[i].n;
+    w->sink = ch_alloc_array(n, sizeof *w->sink);
+    w->low = ch_alloc_aligned(2 * (size_t)t->cfg->n_ctx * t->model.lora.rank * sizeof *w->low, 64);
+    return w->sink && w->low;
+}
+
 // Stack of a worker, sized by a dry run.
 static int open_worker(const ch_trainer *t, ch_train_worker *w, ch_error *e) {
-    w->grad = ch_alloc_aligned(t->model.n_param * sizeof *w->grad, 64);
-    if (!w->grad) return ch_error_set(e, CH_ENOMEM, "no memory for a gradient of %zu values", t->model.n_param);
+    w->grad = ch_alloc_aligned(t->n_trained * sizeof *w->grad, 64);
+    if (!w->grad || (t->model.lora.n && !open_adapters(t, w))) return ch_error_set(e, CH_ENOMEM, "no memory for a gradient of %zu values", t->n_trained);
     set_ctx(t, w, true);
     static const int32_t no_token[2];
     ch_train_row_args a = row_args(t);
@@ -61,10 +75,10 @@ static int open_worker(const ch_trainer *t, ch_train_worker *w, ch_error *e) {
 }
 
 static int open_arrays(ch_trainer *t, ch_error *e) {
-    const size_t n = t->model.n_param, bytes = n * sizeof *t->w, places = (size_t)t->cfg->n_row * (size_t)t->cfg->n_ctx;
+    const size_t n = t->n_trained, bytes = n * sizeof *t->w, all = t->model.n_param * sizeof *t->w, places = (size_t)t->cfg->n_row * (size_t)t->cfg->n_ctx;
     const size_t half = (size_t)t->model.shape.n_rot / 2;
     t->n_block = (n + BLOCK - 1) / BLOCK;
-    t->w = ch_alloc_aligned(bytes, 64), t->wt = ch_alloc_aligned(bytes, 64);
+    t->w = ch_alloc_aligned(all, 64), t->wt = ch_alloc_aligned(all, 64);
     t->moment = ch_alloc_aligned(bytes, 64), t->square = ch_alloc_aligned(bytes, 64);
     t->mean = t->cfg->average > 0 ? ch_alloc_aligned(bytes, 64) : NULL;
     t->decay = ch_alloc(n / CH_TRAIN_GRAIN + 1);
@@ -75,10 +89,19 @@ static int open_arrays(ch_trainer *t, ch_error *e) {
     t->worker = ch_alloc_array((size_t)t->n_worker, sizeof *t->worker);
     if (!t->w || !t->wt || !t->moment || !t->square || (t->cfg->average > 0 && !t->mean) || !t->decay || !t->block_sum || !t->rope || !t->start ||
         !t->weight || !t->result || !t->aux || !t->worker)
-        return ch_error_set(e, CH_ENOMEM, "no memory for %zu parameters", n);
+        return ch_error_set(e, CH_ENOMEM, "no memory for %zu parameters", t->model.n_param);
     ch_train_rope_table(&t->model.shape, (size_t)t->cfg->n_ctx, t->rope);
     set_decay(t);
     return 0;
+}
+
+// What follows from weights to begin with.
+static void settle_weights(ch_trainer *t) {
+    const size_t n = t->model.n_frozen;
+    const ch_train_ctx c = {.kern = &t->kern};
+    if (t->mean) memcpy(t->mean, t->w + n, t->n_trained * sizeof *t->w);
+    if (n) t->base_hash = ch_hash64(t->w, n * sizeof *t->w, 1);
+    ch_train_transpose_all(&c, &t->model, t->w, t->wt, 0, t->model.n_frozen_mat);
 }
 
 int ch_trainer_open(ch_trainer **out, const ch_train_config *cfg, int32_t n_vocab, const ch_train_feed *feed, int n_threads, ch_error *e) {
@@ -92,6 +115,8 @@ int ch_trainer_open(ch_trainer **out, const ch_train_config *cfg, int32_t n_voca
     ch_cpu_detect(&cpu);
     int rc = ch_kern_init(&t->kern, &cpu, NULL, e);
     if (rc == 0) rc = ch_train_build(&t->model, e);
+    if (rc == 0 && cfg->adapters.rank) rc = ch_train_adapt(&t->model, &cfg->adapters, cfg->mtp_weight > 0, e);
+    t->n_trained = t->model.n_param - t->model.n_frozen;
     if (rc == 0) rc = open_arrays(t, e);
     if (rc == 0) rc = ch_pool_create(&t->pool, t->n_worker, e);
     for (int i = 0; rc == 0 && feed && i < t->n_worker; i++) rc = open_worker(t, &t->worker[i], e);
@@ -100,24 +125,31 @@ int ch_trainer_open(ch_trainer **out, const ch_train_config *cfg, int32_t n_voca
         return rc;
     }
     ch_train_init_weights(&t->model, (uint64_t)cfg->seed, t->w);
-    if (t->mean) memcpy(t->mean, t->w, t->model.n_param * sizeof *t->w);
+    settle_weights(t);
     *out = t;
     return 0;
+}
+
+int ch_trainer_set_base(ch_trainer *t, const ch_gguf *g, ch_error *e) {
+    int rc = ch_train_read_weights(&t->model, g, t->w, e);
+    if (rc == 0) settle_weights(t);
+    return rc;
 }
 
 void ch_trainer_close(ch_trainer **out) {
     ch_trainer *t = *out;
     if (!t) return;
     ch_pool_free(&t->pool);
-    for (int i = 0; t->worker && i < t->n_worker; i++) ch_free(t->worker[i].grad), ch_free(t->worker[i].stack);
+    for (int i = 0; t->worker && i < t->n_worker; i++) ch_free(t->worker[i].grad), ch_free(t->worker[i].stack), ch_free(t->worker[i].sink), ch_free(t->worker[i].low);
+    ch_train_model_free(&t->model);
     void *const all[] = {t->w, t->wt, t->moment, t->square, t->mean, t->decay, t->block_sum, t->rope, t->start, t->weight, t->result, t->aux,
-                         t->worker, t->model.tensor, t->model.mat, t->model.sub, t};
+                         t->worker, t};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) ch_free(all[i]);
     *out = NULL;
 }
 
 size_t ch_trainer_bytes(const ch_trainer *t) {
-    size_t n = t->model.n_param * sizeof(float) * (4 + (t->mean != NULL) + (size_t)t->n_worker);
+    size_t n = sizeof(float) * (2 * t->model.n_param + t->n_trained * (2 + (t->mean != NULL) + (size_t)t->n_worker));
     for (int i = 0; i < t->n_worker; i++) n += t->worker[i].n_stack;
     return n;
 }
@@ -152,7 +184,7 @@ static void run_rows(const job *j, int worker, int n_workers) {
     ch_train_worker *w = &t->worker[worker];
     const size_t n_ctx = j->b->n_ctx;
     set_ctx(t, w, false);
-    if (j->back) memset(w->grad, 0, t->model.n_param * sizeof *w->grad);
+    if (j->back) memset(w->grad, 0, t->n_trained * sizeof *w->grad);
     else w->ctx.grad = NULL;
     w->ctx.balance = j->back ? t->cfg->balance / (double)j->b->n_row : 1.0 / (double)j->b->n_row;
     for (size_t r = (size_t)worker; r < j->b->n_row; r += (size_t)n_workers) {
@@ -167,7 +199,7 @@ static void run_rows(const job *j, int worker, int n_workers) {
 
 static void block_range(const ch_trainer *t, size_t i, size_t *at, size_t *n) {
     *at = i * BLOCK;
-    *n = t->model.n_param - *at < BLOCK ? t->model.n_param - *at : BLOCK;
+    *n = t->n_trained - *at < BLOCK ? t->n_trained - *at : BLOCK;
 }
 
 // Sum of the workers' gradients into the first one's, and squares.
@@ -185,12 +217,13 @@ static void add_gradients(const job *j, int worker, int n_workers) {
 static void update(const job *j, int worker, int n_workers) {
     ch_trainer *t = j->t;
     size_t begin, end, at, n;
+    float *w = t->w + t->model.n_frozen;
     ch_pool_split(t->n_block, 1, worker, n_workers, &begin, &end);
     const double keep = fmin(t->cfg->average, (double)(1 + j->adam.step) / (double)(10 + j->adam.step)); // forgets the first weights soon
     for (size_t i = begin; i < end; i++) {
         block_range(t, i, &at, &n);
-        ch_train_adam(&j->adam, n, t->decay + at / CH_TRAIN_GRAIN, t->worker[0].grad + at, t->w + at, t->moment + at, t->square + at);
-        if (t->mean) ch_train_average((float)keep, n, t->w + at, t->mean + at);
+        ch_train_adam(&j->adam, n, t->decay + at / CH_TRAIN_GRAIN, t->worker[0].grad + at, w + at, t->moment + at, t->square + at);
+        if (t->mean) ch_train_average((float)keep, n, w + at, t->mean + at);
     }
 }
 
@@ -198,9 +231,10 @@ static void rows_worker(void *arg, int worker, int n_workers) {
     job *j = arg;
     ch_trainer *t = j->t;
     size_t begin, end;
-    ch_pool_split(t->model.n_mat, 1, worker, n_workers, &begin, &end);
+    const size_t frozen = t->model.n_frozen_mat;
+    ch_pool_split(t->model.n_mat - frozen, 1, worker, n_workers, &begin, &end);
     set_ctx(t, &t->worker[worker], false);
-    ch_train_transpose_all(&t->worker[worker].ctx, &t->model, t->w, t->wt, begin, end);
+    ch_train_transpose_all(&t->worker[worker].ctx, &t->model, t->w, t->wt, frozen + begin, frozen + end);
     ch_pool_barrier(t->pool);
     run_rows(j, worker, n_workers);
     if (!j->back) return;
@@ -218,10 +252,10 @@ static int name_bad_block(const ch_trainer *t, int sub, ch_error *e) {
 }
 
 static int name_bad_gradient(const ch_trainer *t, ch_error *e) {
-    for (size_t i = t->model.n_tensor; i-- > 0;) { // backward begins with the last
+    for (size_t i = t->model.n_tensor; i-- > t->model.n_frozen_tensor;) { // backward begins with the last
         const ch_train_tensor *x = &t->model.tensor[i];
         for (size_t k = 0; k < x->n; k++)
-            if (!isfinite(t->worker[0].grad[x->off + k]))
+            if (!isfinite(t->worker[0].grad[x->off - t->model.n_frozen + k]))
                 return ch_error_set(e, CH_ESTATE, "step %llu: the gradient of %s holds a value that is no number", (unsigned long long)t->step + 1, x->name);
     }
     return ch_error_set(e, CH_ESTATE, "step %llu: the gradient is too long for a number", (unsigned long long)t->step + 1);

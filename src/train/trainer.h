@@ -15,7 +15,8 @@ typedef struct ch_train_feed {
 } ch_train_feed;
 
 typedef struct ch_train_worker {
-    float *grad; // [n_param]
+    float *grad; // [n_trained]
+    float *sink, *low; // as in ctx; NULL without adapters
     uint8_t *stack;
     size_t n_stack; // bytes
     ch_train_ctx ctx;
@@ -27,12 +28,15 @@ typedef struct ch_trainer {
     ch_train_feed feed;
     ch_kern kern;
     ch_pool *pool;
-    float *w, *wt, *moment, *square, *mean; // [n_param]; mean: running average, NULL: none is kept
-    uint8_t *decay;                         // [n_param / CH_TRAIN_GRAIN]
+    float *w, *wt;                   // [n_param]: the frozen ones, then those that are trained
+    size_t n_trained;                // n_param - model.n_frozen
+    float *moment, *square, *mean;   // [n_trained]; mean: running average, NULL: none is kept
+    uint8_t *decay;                  // [n_trained / CH_TRAIN_GRAIN]
+    uint64_t base_hash;              // of the frozen parameters
     float *rope;
     ch_train_worker *worker; // [n_worker]
     int n_worker;
-    size_t n_block;          // stretches of the parameter vector
+    size_t n_block;          // stretches of the parameters that are trained
     double *block_sum;       // [n_block] squares of the gradient
     uint64_t step, n_tokens; // done
     // of a batch
@@ -49,6 +53,8 @@ typedef struct ch_train_step {
 // n_vocab: of the tokenizer. The feed may be empty for export. cfg must outlive the trainer.
 int ch_trainer_open(ch_trainer **t, const ch_train_config *cfg, int32_t n_vocab, const ch_train_feed *feed, int n_threads, ch_error *e);
 void ch_trainer_close(ch_trainer **t);
+// The weights to begin with, instead of random ones: those of a model file of the same shape.
+int ch_trainer_set_base(ch_trainer *t, const ch_gguf *g, ch_error *e);
 int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e); // one batch
 // Losses of n batches of another feed, forward only.
 int ch_trainer_eval(ch_trainer *t, const ch_train_feed *feed, int n, double *loss, double *mtp_loss, ch_error *e);
@@ -56,9 +62,10 @@ size_t ch_trainer_bytes(const ch_trainer *t); // memory held
 
 int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e);
 int ch_trainer_load(ch_trainer *t, const char *path, ch_error *e); // feed set too, when there is one
-// tokenizer: file whose tokenizer.* keys are copied; tpl: chat template instead of its own (NULL: that one).
+// The whole model, adapters merged. tokenizer: file whose tokenizer.* keys are copied; tpl: chat template instead of its own (NULL: that one).
 int ch_trainer_export(const ch_trainer *t, const char *path, ch_type type, bool average, const ch_gguf *tokenizer, const char *tpl,
                       size_t n_tpl, ch_error *e);
+int ch_trainer_export_adapter(const ch_trainer *t, const char *path, bool average, ch_error *e); // of a trainer with adapters
 
 // First weights of a model: every tensor from a stream of its own, so that a change elsewhere leaves it.
 void ch_train_init_weights(const ch_train_model *m, uint64_t seed, float *w);

@@ -1,6 +1,7 @@
 // Blocks and small models as functions, see cases.h. Every shape has odd sizes that differ from each other.
 #include "grad/cases.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ typedef struct grad_case {
     const char *name, *arch;
     int sub, n_tok;
     const char *starts; // first tokens of documents
+    const char *lora;   // targets of adapters; "": the usual ones; NULL: none
 } grad_case;
 
 // Documents that begin inside a chunk of 32, on its border, and last over several.
@@ -35,6 +37,13 @@ static const grad_case cases[] = {
     {"model of state spaces", "mamba2", MODEL, 40, "0 33"},
     {"model of three kinds", "nemotron_h_moe", MODEL, 40, "0 12"},
     {"dense model, two matrices at the ends", "qwen35", MODEL, 40, "0 12"},
+    {"delta net with adapters", "qwen35moe", 0, 41, "0 9", ""},
+    {"experts with adapters", "qwen35moe", 1, 21, "0 9", "ffn_gate_inp ffn_gate_exps ffn_up_exps ffn_down_exps ffn_up_shexp ffn_down_shexp"},
+    {"attention, adapters of a part", "qwen35moe", 2, 40, "0 5", "attn_k attn_output"},
+    {"adapters, MTP", "qwen35moe", MODEL, 40, "0 12", ""},
+    {"adapters, state space", "mamba2", MODEL_AGAIN, 40, "0 33", ""},
+    {"adapters, three kinds", "nemotron_h_moe", MODEL, 40, "0 12", "ssm_out attn_v ffn_down_exps ffn_up_shexp"},
+    {"adapters, head", "qwen35", MODEL, 40, "0 12", "output ffn_down"},
 };
 
 typedef struct set {
@@ -55,11 +64,18 @@ static void shape_of(const grad_case *k, ch_train_shape *s) {
     if (strcmp(k->arch, "nemotron_h_moe") == 0) s->n_rot = 0, s->n_layer = 3, s->expert_scale = 2.5, strcpy(s->pattern, "M*E");
 }
 
+static int adapt(ch_train_model *m, const char *targets) {
+    ch_train_adapters a = {.rank = 3, .alpha = 1.8};
+    static char name[8][32];
+    for (int n; sscanf(targets, "%31s%n", name[a.n_target], &n) == 1; targets += n) a.target[a.n_target] = name[a.n_target], a.n_target++;
+    return ch_train_adapt(m, &a, true, NULL);
+}
+
 static void open_set(const grad_case *k, set *s) {
     ch_error e;
     memset(s, 0, sizeof *s);
     shape_of(k, &s->m.shape);
-    if (ch_train_build(&s->m, &e)) abort();
+    if (ch_train_build(&s->m, &e) || (k->lora && adapt(&s->m, k->lora))) abort();
     s->n_tok = (size_t)k->n_tok;
     s->n_in = k->sub >= 0 || k->sub == NORM ? s->n_tok * (size_t)s->m.shape.n_embd : 0;
     int32_t at = 0;
@@ -75,7 +91,7 @@ static void open_set(const grad_case *k, set *s) {
     s->token[s->n_tok] = 5;
 }
 
-static void close_set(set *s) { ch_free(s->m.tensor), ch_free(s->m.mat), ch_free(s->m.sub); }
+static void close_set(set *s) { ch_train_model_free(&s->m); }
 
 static real coefficient(size_t i) { return (real)((double)((i * 2654435761u + 12345u) % 1000u) / 500 - 1); }
 
@@ -144,12 +160,13 @@ double grad_run(int id, const double *w, const double *x, double *gw, double *gx
     const size_t n = s.m.n_param, half = (size_t)s.m.shape.n_rot / 2;
     real *rw = ch_alloc_array(n, sizeof *rw), *rt = ch_alloc_array(n, sizeof *rt), *rg = ch_alloc_array(n, sizeof *rg);
     real *rx = ch_alloc_array(s.n_in, sizeof *rx), *rdx = ch_alloc_array(s.n_in, sizeof *rdx);
-    real *rope = ch_alloc_array(128 * half * 2, sizeof *rope);
+    real *rope = ch_alloc_array(128 * half * 2, sizeof *rope), *low = ch_alloc_array(2 * s.n_tok * s.m.lora.rank, sizeof *low);
+    real *sink = ch_alloc_array(n, sizeof *sink);
     for (size_t i = 0; i < n; i++) rw[i] = (real)w[i];
     for (size_t i = 0; i < s.n_in; i++) rx[i] = (real)x[i];
     ch_train_rope_table(&s.m.shape, 128, rope);
     ch_train_ctx c = {.kern = &kern, .w = rw, .wt = rt, .grad = gw ? rg : NULL, .rope = rope, .n_tok = s.n_tok, .start = s.start, .balance = 0.5,
-                      .dry = true};
+                      .frozen = s.m.n_frozen, .sink = sink, .lora = s.m.lora.n ? &s.m.lora : NULL, .low = low, .dry = true};
     any_loss(&c, k, &s, rx, gw ? rdx : NULL);
     uint8_t *stack = ch_alloc_aligned(c.peak, 64);
     if (!stack) abort();
@@ -157,9 +174,9 @@ double grad_run(int id, const double *w, const double *x, double *gw, double *gx
     c.dry = false, c.base = stack, c.used = 0;
     ch_train_transpose_all(&c, &s.m, rw, rt, 0, s.m.n_mat);
     const double loss = any_loss(&c, k, &s, rx, gw ? rdx : NULL) + c.aux;
-    for (size_t i = 0; i < n && gw; i++) gw[i] = rg[i];
+    for (size_t i = 0; i < n && gw; i++) gw[i] = i < s.m.n_frozen ? 0 : rg[i - s.m.n_frozen];
     for (size_t i = 0; i < s.n_in && gx; i++) gx[i] = rdx[i];
-    ch_free(stack), ch_free(rw), ch_free(rt), ch_free(rg), ch_free(rx), ch_free(rdx), ch_free(rope);
+    ch_free(stack), ch_free(rw), ch_free(rt), ch_free(rg), ch_free(rx), ch_free(rdx), ch_free(rope), ch_free(low), ch_free(sink);
     close_set(&s);
     return loss;
 }
@@ -167,7 +184,7 @@ double grad_run(int id, const double *w, const double *x, double *gw, double *gx
 #ifdef CH_TRAIN_DOUBLE
 typedef struct curve {
     const ch_trainer *t;
-    real *w, *wt, *m, *v, *g, *rope;
+    real *w, *wt, *m, *v, *g, *rope, *low, *sink;
     ch_train_ctx c;
 } curve;
 
@@ -197,24 +214,27 @@ static double curve_step(curve *k, uint64_t step) {
             loss += res.loss * scale;
         }
         if (!pass) {
-            memset(k->g, 0, m->n_param * sizeof *k->g);
+            memset(k->g, 0, k->t->n_trained * sizeof *k->g);
             ch_train_transpose_all(&k->c, m, k->w, k->wt, 0, m->n_mat);
         }
     }
-    const double norm = sqrt(ch_train_sum_squares(k->g, m->n_param));
+    const double norm = sqrt(ch_train_sum_squares(k->g, k->t->n_trained));
     ch_train_adam(&(ch_train_adam_args){.rate = ch_train_rate(cfg, step), .beta1 = cfg->beta1, .beta2 = cfg->beta2, .eps = cfg->adam_eps,
                                         .decay = cfg->weight_decay, .scale = cfg->clip > 0 && norm > cfg->clip ? cfg->clip / norm : 1, .step = step + 1},
-                  m->n_param, k->t->decay, k->g, k->w, k->m, k->v);
+                  k->t->n_trained, k->t->decay, k->g, k->w + m->n_frozen, k->m, k->v);
     return loss;
 }
 
 void grad_curve64(const ch_trainer *t, int n, double *loss) {
     const size_t size = t->model.n_param, half = (size_t)t->model.shape.n_rot / 2, n_ctx = (size_t)t->cfg->n_ctx;
-    curve k = {.t = t, .w = ch_alloc_array(5 * size, sizeof(real)), .rope = ch_alloc_array(n_ctx * half * 2, sizeof(real))};
+    curve k = {.t = t, .w = ch_alloc_array(5 * size, sizeof(real)), .rope = ch_alloc_array(n_ctx * half * 2, sizeof(real)),
+               .low = ch_alloc_array(2 * n_ctx * t->model.lora.rank, sizeof(real)), .sink = ch_alloc_array(size, sizeof(real))};
     k.wt = k.w + size, k.m = k.wt + size, k.v = k.m + size, k.g = k.v + size;
-    for (size_t i = 0; i < size; i++) k.w[i] = t->w[i], k.m[i] = t->moment[i], k.v[i] = t->square[i];
+    for (size_t i = 0; i < size; i++) k.w[i] = t->w[i];
+    for (size_t i = 0; i < t->n_trained; i++) k.m[i] = t->moment[i], k.v[i] = t->square[i];
     ch_train_rope_table(&t->model.shape, n_ctx, k.rope);
-    k.c = (ch_train_ctx){.w = k.w, .wt = k.wt, .grad = k.g, .rope = k.rope, .n_tok = n_ctx, .dry = true};
+    k.c = (ch_train_ctx){.w = k.w, .wt = k.wt, .grad = k.g, .rope = k.rope, .n_tok = n_ctx, .frozen = t->model.n_frozen, .sink = k.sink,
+                         .lora = t->model.lora.n ? &t->model.lora : NULL, .low = k.low, .dry = true};
     static const int32_t none[2];
     ch_train_row_result r;
     ch_train_row(&k.c, &t->model, &(ch_train_row_args){.token = none, .mtp_weight = 1}, &r);
@@ -225,7 +245,7 @@ void grad_curve64(const ch_trainer *t, int n, double *loss) {
     t->feed.get_state(t->feed.user, &at);
     for (int i = 0; i < n; i++) loss[i] = curve_step(&k, t->step + (uint64_t)i);
     if (t->feed.set_state(t->feed.user, &at, NULL)) abort();
-    ch_free(stack), ch_free(k.w), ch_free(k.rope);
+    ch_free(stack), ch_free(k.w), ch_free(k.rope), ch_free(k.low), ch_free(k.sink);
 }
 #else
 int grad_n_cases(void) { return sizeof cases / sizeof *cases; }
