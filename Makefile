@@ -47,6 +47,19 @@ TRAIN_BLOCKS := $(patsubst %,src/train/%.o,adam attention delta feed gdn head lo
 TRAIN_CFLAGS := -O3 -fno-trapping-math -fno-signed-zeros -fassociative-math -ffp-contract=fast
 $(addprefix $(B)/,$(TRAIN_BLOCKS)) $(B)/real64/%.o: CFLAGS += $(if $(filter fuzz asan tsan debug cover,$(config)),,$(TRAIN_CFLAGS))
 
+# Training in several processes (src/train/ranks.c) takes MPI where Open MPI's compiler wrapper is installed; MPI= builds without. The
+# stamp compiles that file again when this changes.
+MPI ?= mpicc
+MPI_LIBS := $(if $(filter arm fuzz,$(config)),,$(if $(MPI),$(shell $(MPI) --showme:link 2>/dev/null)))
+RANKS := $(B)/src/train/ranks.o
+ifneq ($(MPI_LIBS),)
+$(RANKS): CFLAGS += -DCH_MPI $(patsubst -I%,-isystem %,$(shell $(MPI) --showme:compile))
+LIBS += -Wl,--as-needed $(MPI_LIBS) -Wl,--no-as-needed
+endif
+$(B)/mpi-$(if $(MPI_LIBS),on,off):
+	@mkdir -p $(@D) && rm -f $(B)/mpi-* && touch $@
+$(RANKS): $(B)/mpi-$(if $(MPI_LIBS),on,off)
+
 # On ARM the AVX2 files are compiled through SIMDe (src/kern/arm/arm.h), but for those that NEON replaces.
 ARM := $(findstring aarch64,$(shell $(CC) -dumpmachine))
 NOT_ARM := src/kern/x86/init.c src/kern/x86/mat_avx2.c src/kern/x86/panel_%_avx2.c src/kern/x86/peak_avx2.c

@@ -124,6 +124,7 @@ CH_OPTION(BPE_TEMPLATE, "template", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "chat te
 CH_OPTION(TRAIN_OUT, "run", 0, TEXT, INPUT, 0, 0, NULL, "DIR", "folder of the run, instead of the configuration's")
 CH_OPTION(TRAIN_STEPS, "steps", 0, INT, INPUT, 1, 1000000000, NULL, "N", "stop after step N, instead of the configuration's last")
 CH_OPTION(TRAIN_RESTART, "restart", 0, BOOL, INPUT, 0, 0, NULL, NULL, "begin anew where a checkpoint is")
+CH_OPTION(TRAIN_MPI, "mpi", 0, BOOL, INPUT, 0, 0, NULL, NULL, "share the rows with the other processes that mpirun started")
 CH_OPTION(TRAIN_EXPORT, "export", 0, TEXT, INPUT, 0, 0, NULL, "FILE", "write the checkpoint's model as GGUF and end")
 CH_OPTION(TRAIN_TYPE, "type", 0, TEXT, INPUT, 0, 0, "f16", "TYPE", "type of its matrices: f32, f16, bf16, q8_0")
 CH_OPTION(TRAIN_AVERAGE, "average", 0, BOOL, INPUT, 0, 0, NULL, NULL, "with --export: the running average of the weights")

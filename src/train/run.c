@@ -26,6 +26,7 @@ typedef struct run {
     bool own_tpl;   // from a file of its own
     ch_train_data *data, *eval;
     ch_trainer *t;
+    ch_train_ranks ranks; // the first one writes the files
     int log;        // file descriptor, appended to
     history loss, mtp, eval_loss;
     uint64_t time[SPEED_STEPS]; // ends of the last steps
@@ -36,7 +37,7 @@ typedef struct run {
 static int next_batch(void *user, ch_train_batch *b, ch_error *e) { return ch_train_data_next(user, b, e); }
 static void get_state(void *user, ch_train_data_state *s) { ch_train_data_get_state(user, s); }
 static int set_state(void *user, const ch_train_data_state *s, ch_error *e) { return ch_train_data_set_state(user, s, e); }
-static ch_train_feed feed_of(ch_train_data *d) { return (ch_train_feed){d, next_batch, get_state, set_state}; }
+static ch_train_feed feed_of(const run *r, ch_train_data *d) { return (ch_train_feed){d, next_batch, get_state, set_state, r->ranks}; }
 
 static int open_tokenizer(run *r) {
     int rc = r->cfg.from ? ch_gguf_open(&r->base, r->cfg.from, r->e) : 0;
@@ -57,12 +58,29 @@ static int open_tokenizer(run *r) {
     return rc && !ch_buf_append(&r->tpl, s.p, s.n) ? ch_error_set(r->e, CH_ENOMEM, "no memory") : 0;
 }
 
-static int open_data(run *r, const ch_train_source *source, size_t n, const char *cache, ch_progress_fn progress, void *user, ch_train_data **d) {
+static int n_ranks(const run *r) { return r->ranks.n > 1 ? r->ranks.n : 1; }
+
+static int open_source(run *r, const ch_train_source *source, size_t n, const char *cache, ch_progress_fn progress, void *user, ch_train_data **d) {
     const ch_train_data_params p = {.source = source, .n_source = n, .vocab = r->vocab, .template_text = r->tpl.len ? r->tpl.data : NULL,
-                                    .n_template = r->tpl.len, .weights = r->cfg.weights, .n_row = (size_t)r->cfg.n_row,
-                                    .n_ctx = (size_t)r->cfg.n_ctx, .n_ranks = 1, .seed = (uint64_t)r->cfg.seed, .cache = cache,
+                                    .n_template = r->tpl.len, .weights = r->cfg.weights,
+                                    .n_row = (size_t)(r->cfg.n_row / n_ranks(r)), .n_ctx = (size_t)r->cfg.n_ctx,
+                                    .rank = r->ranks.rank, .n_ranks = n_ranks(r), .seed = (uint64_t)r->cfg.seed, .cache = cache,
                                     .progress = progress, .progress_user = user};
     return ch_train_data_open(d, &p, r->e);
+}
+
+// Where tokens are kept in a file, the first rank writes it before the others look for it.
+static int open_data(run *r, ch_progress_fn progress, void *user) {
+    const ch_train_config *c = &r->cfg;
+    int rc = c->n_row % n_ranks(r) == 0 ? 0 : ch_error_set(r->e, CH_ERANGE, "data.n_row: %d processes cannot share %d rows evenly", n_ranks(r), c->n_row);
+    for (int turn = 0; turn < 2; turn++) {
+        if (rc == 0 && turn == (c->cache && r->ranks.rank > 0)) {
+            rc = open_source(r, c->source, c->n_source, c->cache, progress, user, &r->data);
+            if (rc == 0 && c->eval_every) rc = open_source(r, c->eval_source, c->n_eval_source, NULL, progress, user, &r->eval);
+        }
+        rc = ch_ranks_agree(&r->ranks, rc, r->e);
+    }
+    return rc;
 }
 
 // ---- files ------------------------------------------------------------------------------------------------------------------------
@@ -132,7 +150,11 @@ static int write_log(run *r, const ch_train_report *p) {
     return rc;
 }
 
-static int save(run *r) {
+static bool same_weights(const run *r) {
+    return n_ranks(r) == 1 || ch_ranks_same(&r->ranks, ch_hash64(r->t->w, r->t->model.n_param * sizeof *r->t->w, r->t->step));
+}
+
+static int write_checkpoint(run *r) {
     char path[4200];
     int rc = path_in(r, "checkpoint", path, sizeof path);
     if (rc == 0) rc = ch_trainer_save(r->t, path, r->e);
@@ -140,6 +162,11 @@ static int save(run *r) {
     const ch_train_curve c[3] = {{"loss", r->loss.x, r->loss.y, r->loss.n}, {"evaluation", r->eval_loss.x, r->eval_loss.y, r->eval_loss.n},
                                  {"token after next", r->mtp.x, r->mtp.y, r->mtp.n}};
     return rc ? rc : ch_train_plot(path, r->cfg.name ? r->cfg.name : r->cfg.model.arch, c, 3, r->e);
+}
+
+static int save(run *r) {
+    if (!same_weights(r)) return ch_error_set(r->e, CH_ESTATE, "step %llu: the processes have different weights", (unsigned long long)r->t->step);
+    return r->ranks.rank == 0 ? write_checkpoint(r) : 0;
 }
 
 // With adapters: these alone, unless the whole model is wanted.
@@ -151,11 +178,11 @@ static int export_model(run *r, const char *path, ch_type type, bool average, bo
 
 // ---- steps ------------------------------------------------------------------------------------------------------------------------
 static int evaluate(run *r, ch_train_report *p) {
-    const ch_train_feed feed = feed_of(r->eval);
+    const ch_train_feed feed = feed_of(r, r->eval);
     ch_train_data_state first;
     ch_train_data_get_state(r->eval, &first);
     first.epoch = first.index = 0;
-    int rc = ch_train_data_set_state(r->eval, &first, r->e);
+    const int rc = ch_ranks_agree(&r->ranks, ch_train_data_set_state(r->eval, &first, r->e), r->e);
     return rc ? rc : ch_trainer_eval(r->t, &feed, r->cfg.eval_batches, &p->eval_loss, &p->eval_mtp_loss, r->e);
 }
 
@@ -174,7 +201,7 @@ static int one_step(run *r, uint64_t n_steps, uint64_t done, uint64_t begin, ch_
     int rc = ch_trainer_step(r->t, &s, r->e);
     if (rc) return rc;
     const uint64_t step = r->t->step;
-    *p = (ch_train_report){.step = step, .n_steps = n_steps, .n_tokens = r->t->n_tokens, .loss = s.loss, .mtp_loss = s.mtp_loss,
+    *p = (ch_train_report){.rank = r->ranks.rank, .step = step, .n_steps = n_steps, .n_tokens = r->t->n_tokens, .loss = s.loss, .mtp_loss = s.mtp_loss,
                            .balance = s.balance, .rate = s.rate, .norm = s.norm, .eval_loss = NAN, .eval_mtp_loss = NAN};
     if (r->eval && r->cfg.eval_every && (step % (uint64_t)r->cfg.eval_every == 0 || step == n_steps)) rc = evaluate(r, p);
     if (rc) return rc;
@@ -182,21 +209,21 @@ static int one_step(run *r, uint64_t n_steps, uint64_t done, uint64_t begin, ch_
     if (!keep_point(&r->loss, (double)step, p->loss) || (isfinite(p->mtp_loss) && !keep_point(&r->mtp, (double)step, p->mtp_loss)) ||
         (isfinite(p->eval_loss) && !keep_point(&r->eval_loss, (double)step, p->eval_loss)))
         return ch_error_set(r->e, CH_ENOMEM, "no memory");
-    return write_log(r, p);
+    return r->ranks.rank == 0 ? write_log(r, p) : 0;
 }
 
 static int loop(run *r, uint64_t n_steps, ch_train_report_fn report, void *user) {
     const uint64_t begin = ch_clock_ns();
     for (uint64_t done = 1; r->t->step < n_steps; done++) {
         ch_train_report p;
-        int rc = one_step(r, n_steps, done, begin, &p);
+        int rc = ch_ranks_agree(&r->ranks, one_step(r, n_steps, done, begin, &p), r->e);
         if (rc) return rc;
         p.saved = p.step == n_steps || (r->cfg.save_every && p.step % (uint64_t)r->cfg.save_every == 0);
-        if (p.saved && (rc = save(r))) return rc;
-        if (report && !report(user, &p)) {
-            if (!p.saved && (rc = save(r))) return rc;
-            return ch_error_set(r->e, CH_ECANCELLED, "stopped after step %llu of %llu; the same command goes on from there",
-                                (unsigned long long)p.step, (unsigned long long)n_steps);
+        if (p.saved && (rc = ch_ranks_agree(&r->ranks, save(r), r->e))) return rc;
+        if (ch_ranks_any(&r->ranks, report && !report(user, &p))) {
+            rc = p.saved ? 0 : save(r);
+            return rc ? rc : ch_error_set(r->e, CH_ECANCELLED, "stopped after step %llu of %llu; the same command goes on from there",
+                                          (unsigned long long)p.step, (unsigned long long)n_steps);
         }
     }
     return 0;
@@ -205,21 +232,18 @@ static int loop(run *r, uint64_t n_steps, ch_train_report_fn report, void *user)
 // ---- whole ------------------------------------------------------------------------------------------------------------------------
 static int open_run(run *r, const ch_train_options *o, bool with_data, ch_progress_fn progress, void *user) {
     int rc = ch_train_config_read(&r->cfg, o->config, r->e);
+    if (rc == 0) rc = open_tokenizer(r);
+    rc = ch_ranks_agree(&r->ranks, rc, r->e);
+    if (rc == 0 && with_data) rc = open_data(r, progress, user);
     if (rc) return rc;
     r->out = o->out ? o->out : r->cfg.out;
     int n_threads = o->n_threads ? o->n_threads : r->cfg.n_threads;
     if (!n_threads) n_threads = ch_cpu_default_threads();
-    rc = open_tokenizer(r);
-    ch_train_feed feed;
-    if (rc == 0 && with_data) {
-        rc = open_data(r, r->cfg.source, r->cfg.n_source, r->cfg.cache, progress, user, &r->data);
-        if (rc == 0 && r->cfg.eval_every) rc = open_data(r, r->cfg.eval_source, r->cfg.n_eval_source, NULL, progress, user, &r->eval);
-        feed = feed_of(r->data);
-    }
+    const ch_train_feed feed = feed_of(r, r->data);
     const int32_t n_vocab = r->base ? r->cfg.model.n_vocab : ch_vocab_n(r->vocab); // a file may have more rows than tokens
-    if (rc == 0 && ch_vocab_n(r->vocab) > n_vocab)
-        rc = ch_error_set(r->e, CH_EFORMAT, "%s: %d tokens, but the model has %d", ch_gguf_path(r->tokenizer), ch_vocab_n(r->vocab), n_vocab);
-    if (rc == 0) rc = ch_trainer_open(&r->t, &r->cfg, n_vocab, with_data ? &feed : NULL, n_threads, r->e);
+    if (ch_vocab_n(r->vocab) > n_vocab)
+        return ch_error_set(r->e, CH_EFORMAT, "%s: %d tokens, but the model has %d", ch_gguf_path(r->tokenizer), ch_vocab_n(r->vocab), n_vocab);
+    rc = ch_trainer_open(&r->t, &r->cfg, n_vocab, with_data ? &feed : NULL, n_threads, r->e);
     return rc || !r->base ? rc : ch_trainer_set_base(r->t, r->base, r->e);
 }
 
@@ -245,9 +269,10 @@ static int make_folder(const run *r) {
 static int begin_files(run *r, bool restart) {
     char path[4200];
     struct stat st;
-    int rc = make_folder(r);
-    if (rc == 0) rc = path_in(r, "checkpoint", path, sizeof path);
+    int rc = path_in(r, "checkpoint", path, sizeof path);
     if (rc == 0 && !restart && stat(path, &st) == 0) rc = ch_trainer_load(r->t, path, r->e);
+    if (rc || r->ranks.rank > 0) return rc;
+    rc = make_folder(r);
     if (rc == 0) rc = path_in(r, "log.jsonl", path, sizeof path);
     if (rc == 0) rc = read_log(r, path, r->t->step);
     if (rc) return rc;
@@ -257,18 +282,23 @@ static int begin_files(run *r, bool restart) {
 
 int ch_train_run(const ch_train_options *o, ch_progress_fn progress, ch_train_report_fn report, void *user, ch_error *e) {
     run r = {.log = -1, .e = e};
-    int rc = open_run(&r, o, true, progress, user);
+    int rc = o->mpi ? ch_ranks_open(&r.ranks, e) : 0;
+    if (rc == 0) rc = open_run(&r, o, true, r.ranks.rank ? NULL : progress, user);
     const ch_type_info *type = NULL;
     if (rc == 0 && strcmp(r.cfg.export_type, "none") != 0 && (!(type = ch_quant_type_by_name(r.cfg.export_type)) || !type->encode))
         rc = ch_error_set(e, CH_ERANGE, "run.export \"%.40s\": expected f32, f16, bf16, q8_0 or none", r.cfg.export_type);
     if (rc == 0) rc = begin_files(&r, o->restart);
+    rc = ch_ranks_agree(&r.ranks, rc, e);
+    if (rc == 0 && !same_weights(&r)) rc = ch_error_set(e, CH_ESTATE, "%s: the processes do not begin alike: do all see the same folder?", r.out);
     if (rc == 0) rc = loop(&r, o->n_steps ? (uint64_t)o->n_steps : (uint64_t)r.cfg.n_steps, report, user);
     char path[4200];
-    if (rc == 0 && type) {
+    if (rc == 0 && type && r.ranks.rank == 0) {
         rc = path_in(&r, r.cfg.adapters.rank ? "adapter.gguf" : "model.gguf", path, sizeof path);
         if (rc == 0) rc = export_model(&r, path, type->id, r.cfg.average > 0, false);
     }
+    rc = ch_ranks_agree(&r.ranks, rc, e);
     close_run(&r);
+    ch_ranks_close(&r.ranks);
     return rc;
 }
 

@@ -83,9 +83,12 @@ typedef struct ch_train_options {
     int n_threads;     // 0: as the configuration says
     int64_t n_steps;   // stop there, instead of the configuration's; 0: that one. The schedule stays as it is
     bool restart;      // a checkpoint that is there is not used (and overwritten)
+    bool mpi;          // one of the processes that an MPI launcher started, which share the rows of each batch. All are called
+                       // alike and end alike; of an error one has the message, the others an empty one
 } ch_train_options;
 
 typedef struct ch_train_report {
+    int rank;               // of this process; 0 alone
     uint64_t step, n_steps; // steps done
     uint64_t n_tokens;      // places of rows seen so far, padding included
     double loss, mtp_loss;  // nats per weighted token of this step; mtp_loss NAN: no such block
@@ -95,7 +98,7 @@ typedef struct ch_train_report {
     double seconds, tokens_per_s, seconds_left; // of this process; speed over the last steps
     bool saved;             // a checkpoint was written
 } ch_train_report;
-// After every step, from the calling thread. False: write a checkpoint and stop (CH_ECANCELLED).
+// After every step, from the calling thread. False, in any process: write a checkpoint and stop (CH_ECANCELLED).
 typedef bool (*ch_train_report_fn)(void *user, const ch_train_report *r);
 // progress: of reading the data; NULL allowed. A loss or gradient that is no number stops the run: e names step and block.
 int ch_train_run(const ch_train_options *o, ch_progress_fn progress, ch_train_report_fn report, void *user, ch_error *e);

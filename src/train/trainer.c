@@ -1,7 +1,8 @@
 // Training steps: rows of the batch over the workers, each with a gradient of its own; then the sum, its length, AdamW.
 //
 // A worker takes rows worker, worker + n_worker, ...; the gradients are added up in the order of the workers. So a step gives the
-// same bits every time with the same number of threads.
+// same bits every time with the same number of threads. Ranks are processes that do the same with their part of the rows, add up
+// their sums, and then all take the same step.
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -75,7 +76,7 @@ static int open_worker(const ch_trainer *t, ch_train_worker *w, ch_error *e) {
 }
 
 static int open_arrays(ch_trainer *t, ch_error *e) {
-    const size_t n = t->n_trained, bytes = n * sizeof *t->w, all = t->model.n_param * sizeof *t->w, places = (size_t)t->cfg->n_row * (size_t)t->cfg->n_ctx;
+    const size_t n = t->n_trained, bytes = n * sizeof *t->w, all = t->model.n_param * sizeof *t->w, places = t->n_row * (size_t)t->cfg->n_ctx;
     const size_t half = (size_t)t->model.shape.n_rot / 2;
     t->n_block = (n + BLOCK - 1) / BLOCK;
     t->w = ch_alloc_aligned(all, 64), t->wt = ch_alloc_aligned(all, 64);
@@ -85,7 +86,7 @@ static int open_arrays(ch_trainer *t, ch_error *e) {
     t->block_sum = ch_alloc_array(t->n_block, sizeof *t->block_sum);
     t->rope = ch_alloc_array((size_t)t->cfg->n_ctx * half * 2, sizeof *t->rope);
     t->start = ch_alloc_array(places, sizeof *t->start), t->weight = ch_alloc_array(places, sizeof *t->weight);
-    t->result = ch_alloc_array((size_t)t->cfg->n_row, sizeof *t->result), t->aux = ch_alloc_array((size_t)t->cfg->n_row, sizeof *t->aux);
+    t->result = ch_alloc_array(t->n_row, sizeof *t->result), t->aux = ch_alloc_array(t->n_row, sizeof *t->aux);
     t->worker = ch_alloc_array((size_t)t->n_worker, sizeof *t->worker);
     if (!t->w || !t->wt || !t->moment || !t->square || (t->cfg->average > 0 && !t->mean) || !t->decay || !t->block_sum || !t->rope || !t->start ||
         !t->weight || !t->result || !t->aux || !t->worker)
@@ -110,7 +111,9 @@ int ch_trainer_open(ch_trainer **out, const ch_train_config *cfg, int32_t n_voca
     if (!t) return ch_error_set(e, CH_ENOMEM, "no memory");
     t->cfg = cfg, t->model.shape = cfg->model, t->model.shape.n_vocab = n_vocab;
     if (feed) t->feed = *feed;
-    t->n_worker = n_threads < cfg->n_row ? n_threads : cfg->n_row; // more could not be given a row
+    const int n_row = cfg->n_row / (t->feed.ranks.n > 1 ? t->feed.ranks.n : 1);
+    t->n_row = (size_t)n_row;
+    t->n_worker = n_threads < n_row ? n_threads : n_row; // more could not be given a row
     ch_cpu cpu;
     ch_cpu_detect(&cpu);
     int rc = ch_kern_init(&t->kern, &cpu, NULL, e);
@@ -161,7 +164,6 @@ typedef struct job {
     bool back;
     double scale;
     ch_train_adam_args adam;
-    double norm;
 } job;
 
 // Starts of documents, and weights without the targets that lie in another document. Returns the sum of the weights.
@@ -186,7 +188,7 @@ static void run_rows(const job *j, int worker, int n_workers) {
     set_ctx(t, w, false);
     if (j->back) memset(w->grad, 0, t->n_trained * sizeof *w->grad);
     else w->ctx.grad = NULL;
-    w->ctx.balance = j->back ? t->cfg->balance / (double)j->b->n_row : 1.0 / (double)j->b->n_row;
+    w->ctx.balance = j->back ? t->cfg->balance / t->cfg->n_row : 1.0 / t->cfg->n_row;
     for (size_t r = (size_t)worker; r < j->b->n_row; r += (size_t)n_workers) {
         ch_train_row_args a = row_args(t);
         a.token = j->b->token + r * (n_ctx + 2), a.weight = t->weight + r * n_ctx, a.scale = j->scale;
@@ -202,7 +204,7 @@ static void block_range(const ch_trainer *t, size_t i, size_t *at, size_t *n) {
     *n = t->n_trained - *at < BLOCK ? t->n_trained - *at : BLOCK;
 }
 
-// Sum of the workers' gradients into the first one's, and squares.
+// Sum of the workers' gradients into the first one's.
 static void add_gradients(const job *j, int worker, int n_workers) {
     ch_trainer *t = j->t;
     size_t begin, end, at, n;
@@ -210,6 +212,15 @@ static void add_gradients(const job *j, int worker, int n_workers) {
     for (size_t i = begin; i < end; i++) {
         block_range(t, i, &at, &n);
         for (int k = 1; k < t->n_worker; k++) ch_train_add(t->worker[k].grad + at, n, t->worker[0].grad + at);
+    }
+}
+
+static void square_worker(void *arg, int worker, int n_workers) {
+    ch_trainer *t = ((job *)arg)->t;
+    size_t begin, end, at, n;
+    ch_pool_split(t->n_block, 1, worker, n_workers, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        block_range(t, i, &at, &n);
         t->block_sum[i] = ch_train_sum_squares(t->worker[0].grad + at, n);
     }
 }
@@ -261,21 +272,37 @@ static int name_bad_gradient(const ch_trainer *t, ch_error *e) {
     return ch_error_set(e, CH_ESTATE, "step %llu: the gradient is too long for a number", (unsigned long long)t->step + 1);
 }
 
+static void reduce(const ch_trainer *t, int op, void *x, size_t n) {
+    if (t->feed.ranks.n > 1) t->feed.ranks.reduce(t->feed.ranks.user, op, x, n);
+}
+
 typedef struct totals {
-    double loss, weight, mtp_loss, mtp_weight, aux;
+    double loss, mtp_loss, mtp_weight, aux; // of the rows
+    double weight;
 } totals;
 
-static int run_batch(ch_trainer *t, const ch_train_batch *b, bool back, totals *sum, ch_error *e) {
-    if (b->n_row != (size_t)t->cfg->n_row || b->n_ctx != (size_t)t->cfg->n_ctx) return ch_error_set(e, CH_EINTERNAL, "a batch of another shape");
-    const double weight = prepare(t, b);
-    job j = {.t = t, .b = b, .back = back, .scale = weight > 0 ? 1 / weight : 0};
+// Rows of the next batch, of all ranks: losses, and with `back` the gradient in the first worker's.
+static int run_batch(ch_trainer *t, const ch_train_feed *feed, bool back, totals *sum, ch_error *e) {
+    ch_train_batch b;
+    int rc = feed->next(feed->user, &b, e);
+    if (rc == 0 && (b.n_row != t->n_row || b.n_ctx != (size_t)t->cfg->n_ctx)) rc = ch_error_set(e, CH_EINTERNAL, "a batch of another shape");
+    rc = ch_ranks_agree(&t->feed.ranks, rc, e);
+    if (rc) return rc;
+    double weight = prepare(t, &b);
+    reduce(t, CH_RANKS_SUM_F64, &weight, 1);
+    job j = {.t = t, .b = &b, .back = back, .scale = weight > 0 ? 1 / weight : 0};
     ch_pool_run(t->pool, rows_worker, &j);
-    sum->weight += weight;
-    for (size_t r = 0; r < b->n_row; r++) {
-        if (t->result[r].bad_sub >= 0) return name_bad_block(t, t->result[r].bad_sub, e);
-        sum->loss += t->result[r].loss, sum->mtp_loss += t->result[r].mtp_loss, sum->mtp_weight += t->result[r].mtp_total;
-        sum->aux += t->aux[r];
+    double part[4] = {0}, bad = 0; // bad: the first sub-layer with a value that is no number, counted from behind
+    for (size_t r = 0; r < b.n_row; r++) {
+        const ch_train_row_result *x = &t->result[r];
+        if (x->bad_sub >= 0) bad = fmax(bad, (double)t->model.n_sub + 1 - x->bad_sub);
+        part[0] += x->loss, part[1] += x->mtp_loss, part[2] += x->mtp_total, part[3] += t->aux[r];
     }
+    reduce(t, CH_RANKS_MAX_F64, &bad, 1);
+    if (bad > 0) return name_bad_block(t, (int)t->model.n_sub + 1 - (int)bad, e);
+    reduce(t, CH_RANKS_SUM_F64, part, 4);
+    sum->loss += part[0], sum->mtp_loss += part[1], sum->mtp_weight += part[2], sum->aux += part[3], sum->weight += weight;
+    if (back) reduce(t, CH_RANKS_SUM_F32, t->worker[0].grad, t->n_trained);
     return 0;
 }
 
@@ -288,10 +315,10 @@ static size_t n_moe(const ch_train_model *m) {
 }
 
 int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e) {
-    ch_train_batch b;
     totals sum = {0};
-    int rc = t->feed.next(t->feed.user, &b, e);
-    if (rc || (rc = run_batch(t, &b, true, &sum, e))) return rc;
+    const int rc = run_batch(t, &t->feed, true, &sum, e);
+    if (rc) return rc;
+    ch_pool_run(t->pool, square_worker, &(job){.t = t});
     double squares = 0;
     for (size_t i = 0; i < t->n_block; i++) squares += t->block_sum[i];
     const double norm = sqrt(squares), clip = t->cfg->clip;
@@ -301,7 +328,7 @@ int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e) {
                               .decay = t->cfg->weight_decay, .scale = clip > 0 && norm > clip ? clip / norm : 1, .step = t->step + 1}};
     ch_pool_run(t->pool, update_worker, &j);
     t->step++;
-    t->n_tokens += b.n_row * b.n_ctx;
+    t->n_tokens += (uint64_t)t->cfg->n_row * (uint64_t)t->cfg->n_ctx;
     const double experts = (double)n_moe(&t->model) * t->cfg->balance;
     *s = (ch_train_step){ratio(sum.loss, sum.weight), t->model.mtp.on ? ratio(sum.mtp_loss, sum.mtp_weight) : NAN, ratio(sum.aux, experts), rate, norm};
     return 0;
@@ -310,11 +337,7 @@ int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e) {
 int ch_trainer_eval(ch_trainer *t, const ch_train_feed *feed, int n, double *loss, double *mtp_loss, ch_error *e) {
     totals sum = {0};
     int rc = 0;
-    for (int i = 0; rc == 0 && i < n; i++) {
-        ch_train_batch b;
-        rc = feed->next(feed->user, &b, e);
-        if (rc == 0) rc = run_batch(t, &b, false, &sum, e);
-    }
+    for (int i = 0; rc == 0 && i < n; i++) rc = run_batch(t, feed, false, &sum, e);
     *loss = ratio(sum.loss, sum.weight);
     *mtp_loss = t->model.mtp.on ? ratio(sum.mtp_loss, sum.mtp_weight) : NAN;
     return rc;

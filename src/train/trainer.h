@@ -5,6 +5,7 @@
 #include "train/adam.h"
 #include "train/config.h"
 #include "train/model.h"
+#include "train/ranks.h"
 
 // Where batches come from: the data reader, or a test.
 typedef struct ch_train_feed {
@@ -12,6 +13,7 @@ typedef struct ch_train_feed {
     int (*next)(void *user, ch_train_batch *b, ch_error *e);
     void (*get_state)(void *user, ch_train_data_state *s);
     int (*set_state)(void *user, const ch_train_data_state *s, ch_error *e);
+    ch_train_ranks ranks; // several: batches hold this rank's n_row / ranks.n rows
 } ch_train_feed;
 
 typedef struct ch_train_worker {
@@ -36,6 +38,7 @@ typedef struct ch_trainer {
     float *rope;
     ch_train_worker *worker; // [n_worker]
     int n_worker;
+    size_t n_row;            // of a batch, here: this rank's
     size_t n_block;          // stretches of the parameters that are trained
     double *block_sum;       // [n_block] squares of the gradient
     uint64_t step, n_tokens; // done
@@ -50,7 +53,8 @@ typedef struct ch_train_step {
     double loss, mtp_loss, balance, rate, norm;
 } ch_train_step;
 
-// n_vocab: of the tokenizer. The feed may be empty for export. cfg must outlive the trainer.
+// n_vocab: of the tokenizer. The feed may be empty for export. cfg must outlive the trainer. With several ranks, cfg->n_row is a
+// multiple of their number, and all of them make the same calls of step and eval; these fail on all alike.
 int ch_trainer_open(ch_trainer **t, const ch_train_config *cfg, int32_t n_vocab, const ch_train_feed *feed, int n_threads, ch_error *e);
 void ch_trainer_close(ch_trainer **t);
 // The weights to begin with, instead of random ones: those of a model file of the same shape.
