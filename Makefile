@@ -35,7 +35,7 @@ say = $(if $(V),,@echo '$(1) $@')
 # integer sums into trees, or put them off, and neither then fits the registers; table look-ups it would gather into vectors.
 KEEP_ORDER := $(if $(filter gcc,$(CC)),-fno-tree-reassoc -fno-tree-ter -fno-tree-slp-vectorize -fno-var-tracking-assignments)
 ISA_avx2 := -mavx2 -mfma -mf16c $(KEEP_ORDER)
-ISA_amx = $(ISA_avx512) -mamx-tile -mamx-int8
+ISA_amx = $(ISA_avx512) -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mf16c $(KEEP_ORDER)
 ISA_neon := -march=armv8.2-a+dotprod $(KEEP_ORDER)
 # No fuzz target runs a kernel, and clang needs minutes to instrument one.

@@ -181,6 +181,7 @@ typedef struct ch_cpu {
     bool avx512_vnni;
     bool avx512_vbmi;
     bool amx_int8;      // tiles of bytes; ch_cpu_enable_amx before the first use
+    bool amx_bf16;      // tiles of bf16, and vectors
     bool neon_dotprod;
     char name[64]; // of the processor, "" when unknown
 } ch_cpu;

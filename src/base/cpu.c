@@ -50,6 +50,7 @@ void ch_cpu_detect(ch_cpu *c) {
     // AMX-TILE and AMX-INT8, and both parts of the tile state enabled by the system.
     c->amx_int8 = c->avx512 && __get_cpuid_count(7, 0, &a, &b, &cx, &d) && (d >> 24 & 3) == 3 &&
                   (enabled_states() >> 17 & 3) == 3;
+    c->amx_bf16 = c->amx_int8 && (d >> 22 & 1) && __get_cpuid_count(7, 1, &a, &b, &cx, &d) && (a >> 5 & 1);
     read_brand(c->name);
 #elif defined(__aarch64__)
     c->neon_dotprod = getauxval(AT_HWCAP) >> 20 & 1; // HWCAP_ASIMDDP

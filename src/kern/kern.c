@@ -38,5 +38,6 @@ int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *
 #else
     (void)cpu;
 #endif
+    if (!k->gemm_half) k->gemm_half = k->gemm;
     return CH_OK;
 }

@@ -196,6 +196,8 @@ typedef struct ch_kern {
 
     // ---- float matrices
     void (*gemm)(const ch_gemm_args *a);
+    // The same, but the factors may be rounded to bf16 where the processor multiplies those faster (tier amx); sums stay float.
+    void (*gemm_half)(const ch_gemm_args *a);
     void (*transpose)(const float *x, size_t n_row, size_t n_col, size_t ld_x, float *y, size_t ld_y); // y[j][i] = x[i][j]
 } ch_kern;
 

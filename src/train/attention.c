@@ -84,7 +84,7 @@ CH_TIERS static real softmax_row(real *s, size_t lo, size_t hi, size_t n, real s
 }
 
 static void scores(const ch_train_ctx *c, const tile *w, size_t d, const real *q, size_t ld_q, const real *kt, real *s) {
-    ch_train_gemm(c, (ch_train_mul){.m = w->n, .n = w->n_key, .k = d, .a = q + w->t0 * ld_q, .ra = ld_q, .ca = 1, .b = kt + w->k0,
+    ch_train_gemm_half(c, (ch_train_mul){.m = w->n, .n = w->n_key, .k = d, .a = q + w->t0 * ld_q, .ra = ld_q, .ca = 1, .b = kt + w->k0,
                                     .ld_b = c->n_tok, .c = s, .ld_c = c->n_tok});
 }
 
@@ -97,7 +97,7 @@ static void head_forward(const ch_train_ctx *c, const ch_train_attn *b, const ch
         for (size_t i = 0; i < w.n; i++)
             s->lse[h * c->n_tok + t0 + i] = softmax_row(p + i * c->n_tok, (size_t)c->start[t0 + i] - w.k0, t0 + i + 1 - w.k0, w.n_key,
                                                         (real)b->scale);
-        ch_train_gemm(c, (ch_train_mul){.m = w.n, .n = d, .k = w.n_key, .a = p, .ra = c->n_tok, .ca = 1, .b = v + w.k0 * ld_v,
+        ch_train_gemm_half(c, (ch_train_mul){.m = w.n, .n = d, .k = w.n_key, .a = p, .ra = c->n_tok, .ca = 1, .b = v + w.k0 * ld_v,
                                         .ld_b = ld_v, .c = s->o + t0 * ld_q + h * d, .ld_c = ld_q});
     }
 }
@@ -161,13 +161,13 @@ static void head_backward(const ch_train_ctx *c, const ch_train_attn *b, const c
         for (size_t i = 0; i < t.n; i++)
             probabilities(w->p + i * n, (size_t)c->start[t0 + i] - t.k0, t0 + i + 1 - t.k0, t.n_key, (real)b->scale,
                           s->lse[h * n + t0 + i]);
-        ch_train_gemm(c, (ch_train_mul){.m = t.n_key, .n = d, .k = t.n, .a = w->p, .ra = 1, .ca = n, .b = d_o + t0 * ld_q, .ld_b = ld_q,
+        ch_train_gemm_half(c, (ch_train_mul){.m = t.n_key, .n = d, .k = t.n, .a = w->p, .ra = 1, .ca = n, .b = d_o + t0 * ld_q, .ld_b = ld_q,
                                         .c = dv + t.k0 * ld_v, .ld_c = ld_v, .add = true});
         scores(c, &t, d, d_o, ld_q, w->vt, w->dp);
         for (size_t i = 0; i < t.n; i++) softmax_back(w->p + i * n, t.n_key, (real)b->scale, w->dp + i * n);
-        ch_train_gemm(c, (ch_train_mul){.m = t.n, .n = d, .k = t.n_key, .a = w->dp, .ra = n, .ca = 1, .b = k + t.k0 * ld_k, .ld_b = ld_k,
+        ch_train_gemm_half(c, (ch_train_mul){.m = t.n, .n = d, .k = t.n_key, .a = w->dp, .ra = n, .ca = 1, .b = k + t.k0 * ld_k, .ld_b = ld_k,
                                         .c = w->dq + t0 * ld_q + h * d, .ld_c = ld_q});
-        ch_train_gemm(c, (ch_train_mul){.m = t.n_key, .n = d, .k = t.n, .a = w->dp, .ra = 1, .ca = n, .b = q + t0 * ld_q, .ld_b = ld_q,
+        ch_train_gemm_half(c, (ch_train_mul){.m = t.n_key, .n = d, .k = t.n, .a = w->dp, .ra = 1, .ca = n, .b = q + t0 * ld_q, .ld_b = ld_q,
                                         .c = dk + t.k0 * ld_k, .ld_c = ld_k, .add = true});
     }
 }

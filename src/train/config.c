@@ -75,6 +75,7 @@ static const key keys[] = {
     {"train", "balance", F64, AT(balance), 0, 10, "0.01", "factor of the experts' balance loss"},
     {"train", "mtp_weight", F64, AT(mtp_weight), 0, 10, "0.3", "factor of the MTP loss"},
     {"train", "recompute", BOOL, AT(recompute), 0, 1, "false", "keep less in memory, compute forward twice"},
+    {"train", "half", BOOL, AT(half), 0, 1, "false", "large matrix products in bf16 with float sums, where the processor has such (AMX)"},
     {"run", "name", STR, AT(name), 0, 0, "", "name in the exported file"},
     {"run", "out", STR, AT(out), 0, 0, "run", "folder of checkpoint, log, plot and model"},
     {"run", "threads", I32, AT(n_threads), 0, 256, "0", "0: all cores"},

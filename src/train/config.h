@@ -27,7 +27,7 @@ typedef struct ch_train_config {
     double rate, rate_end; // rate_end: share of rate at the end
     double beta1, beta2, adam_eps, weight_decay, clip, average;
     double balance, mtp_weight;
-    bool recompute;
+    bool recompute, half;
     const char *out, *export_type;
     int32_t n_threads, save_every;
     ch_arena *arena;

@@ -1,7 +1,7 @@
 // Ends of the model: embedding, and cross entropy over the vocabulary, a few rows of logits at a time.
 #include "train/part.h"
 
-enum { ROWS = 96 };
+enum { ROWS = 128 };
 
 void ch_train_embed(const ch_train_ctx *c, size_t off, size_t d, const int32_t *token, real *x) {
     for (size_t t = 0; t < c->n_tok && !c->dry; t++) memcpy(x + t * d, c->w + off + (size_t)token[t] * d, d * sizeof *x);

@@ -5,6 +5,7 @@
 #define ch_train_take ch_train64_take
 #define ch_train_take_int ch_train64_take_int
 #define ch_train_gemm ch_train64_gemm
+#define ch_train_gemm_half ch_train64_gemm_half
 #define ch_train_transpose ch_train64_transpose
 #define ch_train_linear ch_train64_linear
 #define ch_train_linear_back ch_train64_linear_back

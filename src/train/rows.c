@@ -27,6 +27,16 @@ void ch_train_gemm(const ch_train_ctx *c, ch_train_mul m) {
 #endif
 }
 
+void ch_train_gemm_half(const ch_train_ctx *c, ch_train_mul m) {
+#ifndef CH_TRAIN_DOUBLE
+    if (c->half) {
+        c->kern->gemm_half(&m);
+        return;
+    }
+#endif
+    ch_train_gemm(c, m);
+}
+
 void ch_train_transpose(const ch_train_ctx *c, const real *x, size_t n_row, size_t n_col, size_t ld_x, real *y, size_t ld_y) {
 #ifdef CH_TRAIN_DOUBLE
     (void)c;
@@ -39,8 +49,8 @@ void ch_train_transpose(const ch_train_ctx *c, const real *x, size_t n_row, size
 
 void ch_train_linear(const ch_train_ctx *c, const ch_train_mat *w, const real *x, size_t n, real *y, size_t ld_y, bool add) {
     if (c->dry) return;
-    ch_train_gemm(c, (ch_train_mul){.m = n, .n = w->n_out, .k = w->n_in, .a = x, .ra = w->n_in, .ca = 1, .b = c->wt + w->off,
-                                    .ld_b = w->n_out, .c = y, .ld_c = ld_y, .add = add});
+    ch_train_gemm_half(c, (ch_train_mul){.m = n, .n = w->n_out, .k = w->n_in, .a = x, .ra = w->n_in, .ca = 1, .b = c->wt + w->off,
+                                         .ld_b = w->n_out, .c = y, .ld_c = ld_y, .add = add});
     if (c->lora) ch_train_lora_add(c, w, x, n, y, ld_y);
 }
 
@@ -48,12 +58,12 @@ void ch_train_linear_back(const ch_train_ctx *c, const ch_train_mat *w, const re
                           real *dx, bool add) {
     if (c->dry) return;
     if (dx)
-        ch_train_gemm(c, (ch_train_mul){.m = n, .n = w->n_in, .k = w->n_out, .a = dy, .ra = ld_dy, .ca = 1, .b = c->w + w->off,
-                                        .ld_b = w->n_in, .c = dx, .ld_c = w->n_in, .add = add});
+        ch_train_gemm_half(c, (ch_train_mul){.m = n, .n = w->n_in, .k = w->n_out, .a = dy, .ra = ld_dy, .ca = 1, .b = c->w + w->off,
+                                             .ld_b = w->n_in, .c = dx, .ld_c = w->n_in, .add = add});
     if (c->lora) ch_train_lora_back(c, w, x, dy, ld_dy, n, dx);
     if (w->off < c->frozen) return;
-    ch_train_gemm(c, (ch_train_mul){.m = w->n_out, .n = w->n_in, .k = n, .a = dy, .ra = 1, .ca = ld_dy, .b = x, .ld_b = w->n_in,
-                                    .c = ch_train_grad(c, w->off), .ld_c = w->n_in, .add = true});
+    ch_train_gemm_half(c, (ch_train_mul){.m = w->n_out, .n = w->n_in, .k = n, .a = dy, .ra = 1, .ca = ld_dy, .b = x, .ld_b = w->n_in,
+                                         .c = ch_train_grad(c, w->off), .ld_c = w->n_in, .add = true});
 }
 
 // ---- rows -----------------------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ static void set_decay(ch_trainer *t) {
 
 // ---- opening ----------------------------------------------------------------------------------------------------------------------
 static void set_ctx(const ch_trainer *t, ch_train_worker *w, bool dry) {
-    w->ctx = (ch_train_ctx){.kern = &t->kern, .w = t->w, .wt = t->wt, .grad = w->grad, .rope = t->rope, .n_tok = (size_t)t->cfg->n_ctx,
+    w->ctx = (ch_train_ctx){.kern = &t->kern, .half = t->cfg->half, .w = t->w, .wt = t->wt, .grad = w->grad, .rope = t->rope, .n_tok = (size_t)t->cfg->n_ctx,
                             .dry = dry, .base = dry ? NULL : w->stack};
     if (t->model.lora.n)
         w->ctx.frozen = t->model.n_frozen, w->ctx.sink = w->sink, w->ctx.lora = &t->model.lora, w->ctx.low = w->low;

@@ -13,6 +13,7 @@
 #define ch_kern_panel_avx512 ch_kern_panel_emulated
 #define ch_kern_many_avx512 ch_kern_many_emulated
 #define ch_kern_set_gemm_avx512 ch_kern_set_gemm_emulated
+#define ch_kern_set_gemm_amx ch_kern_set_gemm_amx_emulated
 #define ch_kern_matmul_float_avx512 ch_kern_matmul_float_emulated
 #define ch_kern_panel_simple_avx512 ch_kern_panel_simple_emulated
 #define ch_kern_panel_k_avx512 ch_kern_panel_k_emulated
@@ -257,6 +258,42 @@ EMULATED void e_tile_dpbssd(int c, int a, int b) {
             memcpy(e_tile.row[c][m] + 4 * n, &sum, 4);
         }
 }
+EMULATED float e_from_bf16(const uint8_t *p) {
+    const uint32_t bits = (uint32_t)(p[0] | p[1] << 8) << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+EMULATED void e_tile_dpbf16ps(int c, int a, int b) {
+    for (int m = 0; m < e_tile_rows(c); m++)
+        for (int n = 0; n < e_tile_bytes(c) / 4; n++) {
+            float sum;
+            memcpy(&sum, e_tile.row[c][m] + 4 * n, 4);
+            for (int k = 0; k < e_tile_bytes(a); k += 2)
+                sum += e_from_bf16(e_tile.row[a][m] + k) * e_from_bf16(e_tile.row[b][k / 4] + 4 * n + k % 4);
+            memcpy(e_tile.row[c][m] + 4 * n, &sum, 4);
+        }
+}
+EMULATED e512i e_cvtne2ps_pbh(e512 hi, e512 lo) {
+    const e_lanes x[2] = {e_lanes_of(lo), e_lanes_of(hi)};
+    uint16_t y[32];
+    for (int i = 0; i < 32; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i / 16].f[i % 16], sizeof bits);
+        y[i] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+    e512i r;
+    memcpy(&r, y, sizeof r);
+    return r;
+}
+EMULATED e512i e_permutexvar_epi16(e512i place, e512i x) {
+    uint16_t p[32], from[32], to[32];
+    memcpy(p, &place, sizeof p), memcpy(from, &x, sizeof from);
+    for (int i = 0; i < 32; i++) to[i] = from[p[i] & 31];
+    e512i r;
+    memcpy(&r, to, sizeof r);
+    return r;
+}
 
 #define __m512i e512i
 #define __m512 e512
@@ -278,6 +315,11 @@ EMULATED void e_tile_dpbssd(int c, int a, int b) {
 #define _tile_stored e_tile_stored
 #undef _tile_dpbssd
 #define _tile_dpbssd e_tile_dpbssd
+#undef _tile_dpbf16ps
+#define _tile_dpbf16ps e_tile_dpbf16ps
+#define __m512bh e512i
+#define _mm512_cvtne2ps_pbh e_cvtne2ps_pbh
+#define _mm512_permutexvar_epi16 e_permutexvar_epi16
 #define _mm512_set1_epi32 e_set1_epi32
 #define _mm512_set1_epi8 e_set1_epi8
 #define _mm512_setzero_si512 e_setzero_si512

@@ -19,13 +19,21 @@ static float *randoms(ch_rng *g, size_t n) {
     return x;
 }
 
-// The sum of k products in floats is off by at most k eps sum |a b|; the reference rounds once more.
-static void check_product(const ch_kern *k, const ch_kern *ref, ch_rng *g, size_t m, size_t n, size_t depth, bool across, bool add) {
+static void round_to_bf16(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = ch_bf16_to_f32(ch_f32_to_bf16(x[i]));
+}
+
+// The sum of k products in floats is off by at most k eps sum |a b|; the reference rounds once more. half: what a tier that rounds
+// factors gives is held against the reference on rounded ones, so that the bound is the same.
+static void check_product(const ch_kern *k, const ch_kern *ref, ch_rng *g, size_t m, size_t n, size_t depth, bool across, bool add, bool half) {
     const size_t ld_b = n + PAD, ld_c = n + PAD;
     float *a = randoms(g, m * depth), *b = randoms(g, depth * ld_b), *c = randoms(g, m * ld_c), *d = randoms(g, m * ld_c);
     memcpy(d, c, m * ld_c * sizeof *c);
     ch_gemm_args p = {m, n, depth, a, across ? 1 : depth, across ? m : 1, b, ld_b, c, ld_c, add};
-    k->gemm(&p);
+    if (half)
+        k->gemm_half(&p), round_to_bf16(a, m * depth), round_to_bf16(b, depth * ld_b);
+    else
+        k->gemm(&p);
     p.c = d;
     ref->gemm(&p);
     for (size_t i = 0; i < m; i++)
@@ -52,7 +60,33 @@ static void test_gemm(void **state) {
         for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
             for (size_t n = 0; n < sizeof cols / sizeof *cols; n++)
                 for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-                    check_product(&t.k[i], &t.k[0], &g, rows[m], cols[n], depths[d], (m + n) % 2, (n + d) % 2);
+                    check_product(&t.k[i], &t.k[0], &g, rows[m], cols[n], depths[d], (m + n) % 2, (n + d) % 2, false);
+}
+
+// Tiers without faster products of bf16 have one function for both.
+static void test_gemm_half(void **state) {
+    (void)state;
+    static const size_t rows[] = {1, 15, 16, 17, 31, 32, 33, 47, 544, 545}, cols[] = {1, 15, 16, 17, 31, 32, 33, 49, 70};
+    static const size_t depths[] = {0, 1, 2, 16, 17, 31, 32, 33, 255, 256, 257};
+    checkkern_tiers t;
+    checkkern_init(&t);
+    ch_rng g;
+    ch_rng_seed(&g, 5);
+    size_t n_case = 0;
+    for (int i = 0; i < t.n; i++) {
+        if (t.k[i].gemm_half == t.k[i].gemm || t.k[i].gemm_half == t.k[0].gemm_half) continue;
+        for (size_t m = 0; m < sizeof rows / sizeof *rows; m++)
+            for (size_t n = 0; n < sizeof cols / sizeof *cols; n++)
+                for (size_t d = 0; d < sizeof depths / sizeof *depths; d++, n_case++) {
+                    if (rows[m] > 500 && n != d % 9) continue; // slow in the reference
+                    check_product(&t.k[i], &t.k[0], &g, rows[m], cols[n], depths[d], (m + n + d) % 2, (n + d) % 2, true);
+                }
+    }
+#if defined(__x86_64__)
+    ch_cpu cpu;
+    ch_cpu_detect(&cpu);
+    assert_true(n_case > 0 || !cpu.avx2_fma_f16c); // at least as emulated
+#endif
 }
 
 static void test_transpose(void **state) {
@@ -76,6 +110,6 @@ static void test_transpose(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gemm), cmocka_unit_test(test_transpose)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gemm), cmocka_unit_test(test_gemm_half), cmocka_unit_test(test_transpose)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

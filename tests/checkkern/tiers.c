@@ -32,6 +32,7 @@ void checkkern_init(checkkern_tiers *t) {
         t->k[t->n] = t->k[t->n - 1];
         t->k[t->n].name = "amx emulated";
         ch_kern_set_mat_emulated(&t->k[t->n]);
+        ch_kern_set_gemm_amx_emulated(&t->k[t->n]);
         ch_kern_set_mat_amx_emulated(&t->k[t->n++]);
     }
 #endif

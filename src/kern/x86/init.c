@@ -27,4 +27,5 @@ void ch_kern_set_x86(ch_kern *k, const ch_cpu *cpu, int tier) {
     if (tier < CH_TIER_AMX || !cpu->amx_int8 || !ch_cpu_enable_amx()) return;
     k->name = "amx";
     ch_kern_set_mat_amx(k);
+    if (cpu->amx_bf16) ch_kern_set_gemm_amx(k);
 }

@@ -24,10 +24,12 @@ void ch_kern_set_gemm_avx512(ch_kern *k);
 void ch_kern_set_attn_avx512(ch_kern *k);
 void ch_kern_set_chunk_avx512(ch_kern *k);
 void ch_kern_set_mat_amx(ch_kern *k);     // above AVX-512, where the process may use tiles
+void ch_kern_set_gemm_amx(ch_kern *k);    // likewise, with tiles of bf16
 void ch_kern_set_mat_emulated(ch_kern *k); // tests/checkkern: the same out of AVX2 instructions
 void ch_kern_set_mat_amx_emulated(ch_kern *k);
 void ch_kern_set_attn_emulated(ch_kern *k);
 void ch_kern_set_gemm_emulated(ch_kern *k);
+void ch_kern_set_gemm_amx_emulated(ch_kern *k);
 
 // A matmul entry's arguments.
 typedef struct ch_mat_call {
