@@ -236,5 +236,5 @@ int main(void) {
                                             cmocka_unit_test(test_no_number), cmocka_unit_test(test_adam), cmocka_unit_test(test_damage),
                                             cmocka_unit_test(test_config)};
     memcpy(test + n, more, sizeof more);
-    return _cmocka_run_group_tests("trainer", test, n + 6, NULL, NULL);
+    return _cmocka_run_group_tests("trainer", test, n + N_MORE, NULL, NULL);
 }
