@@ -43,7 +43,7 @@ ISA_CFLAGS = $(if $(filter fuzz,$(config)),$(filter-out -fsanitize=%,$(CFLAGS)),
 
 # Training: plain loops that the compiler turns into vectors, for several instruction sets (CH_TIERS), with the roundings that
 # vectors bring.
-TRAIN_BLOCKS := $(patsubst %,src/train/%.o,adam attention delta feed gdn head lora row rows ssd)
+TRAIN_BLOCKS := $(patsubst %,src/train/%.o,adam attention delta feed gdn head lora noise row rows ssd turn)
 TRAIN_CFLAGS := -O3 -fno-trapping-math -fno-signed-zeros -fassociative-math -ffp-contract=fast
 $(addprefix $(B)/,$(TRAIN_BLOCKS)) $(B)/real64/%.o: CFLAGS += $(if $(filter fuzz asan tsan debug cover,$(config)),,$(TRAIN_CFLAGS))
 

@@ -1,6 +1,6 @@
 // Checkpoints: all that a run needs to go on bit for bit. Little-endian:
 //   char magic[8] "CHTRAIN1"; u64 hash of the tensors' names and sizes (and of what is frozen beside adapters); u64 step, tokens; u64 data state [4]; u64 n_param (trained);
-//   u64 number of arrays (3, or 4 with the running average); the arrays, f32 [n_param]; u64 XXH3 of all before
+//   u64 number of arrays (3, or 4 with the running average; 1 with MeZO); the arrays, f32 [n_param]; u64 XXH3 of all before
 #include "train/trainer.h"
 
 static const char magic[8] = {'C', 'H', 'T', 'R', 'A', 'I', 'N', '1'};
@@ -21,7 +21,7 @@ static uint64_t hash_of(const ch_trainer *t) {
 
 static size_t arrays_of(const ch_trainer *t, float *a[4]) {
     a[0] = t->w + t->model.n_frozen, a[1] = t->moment, a[2] = t->square, a[3] = t->mean;
-    return t->mean ? 4 : 3;
+    return t->cfg->mezo ? 1 : t->mean ? 4 : 3;
 }
 
 int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e) {
@@ -53,7 +53,7 @@ static int load(ch_trainer *t, const ch_map *m, const char *path, ch_error *e) {
     memcpy(&h, m->data, sizeof h);
     if (memcmp(h.magic, magic, sizeof magic) != 0) return ch_error_set(e, CH_EFORMAT, "%s: no checkpoint", path);
     if (h.hash != hash_of(t) || h.n_param != t->n_trained || h.n_array != n_array)
-        return ch_error_set(e, CH_ESTATE, "%s: made with another model or other adapters, or with and without a running average", path);
+        return ch_error_set(e, CH_ESTATE, "%s: made with another model or other adapters, by another method, or with and without a running average", path);
     if (m->size != sizeof h + n_array * bytes + sizeof(uint64_t))
         return ch_error_set(e, CH_EFORMAT, "%s: %zu bytes, expected %zu", path, m->size, sizeof h + n_array * bytes + sizeof(uint64_t));
     uint64_t sum = ch_hash64(&h, sizeof h, 0), stored;

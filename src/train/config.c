@@ -76,6 +76,9 @@ static const key keys[] = {
     {"train", "mtp_weight", F64, AT(mtp_weight), 0, 10, "0.3", "factor of the MTP loss"},
     {"train", "recompute", BOOL, AT(recompute), 0, 1, "false", "keep less in memory, compute forward twice"},
     {"train", "half", BOOL, AT(half), 0, 1, "false", "large matrix products in bf16 with float sums, where the processor has such (AMX)"},
+    {"train", "method", STR, AT(method), 0, 0, "adamw", "adamw, or mezo: from losses alone, without gradients, in the memory of inference"},
+    {"train", "mezo_eps", F64, AT(mezo_eps), 1e-8, 1, "1e-3", "mezo: length of the steps to both sides at which losses are compared"},
+    {"train", "mezo_noise", STR, AT(noise), 0, 0, "gaussian", "mezo: directions, gaussian or rademacher (signs)"},
     {"run", "name", STR, AT(name), 0, 0, "", "name in the exported file"},
     {"run", "out", STR, AT(out), 0, 0, "run", "folder of checkpoint, log, plot and model"},
     {"run", "threads", I32, AT(n_threads), 0, 256, "0", "0: all cores"},
@@ -235,6 +238,12 @@ static int check(ch_train_config *c, const bool *seen, ch_error *e) {
     static const char *const kinds[] = {"cosine", "wsd", "constant"};
     for (c->schedule_kind = 0; c->schedule_kind < 3 && strcmp(c->schedule, kinds[c->schedule_kind]) != 0;) c->schedule_kind++;
     if (c->schedule_kind == 3) return ch_error_set(e, CH_ERANGE, "train.schedule \"%.40s\": expected cosine, wsd or constant", c->schedule);
+    c->mezo = strcmp(c->method, "mezo") == 0, c->noise_signs = strcmp(c->noise, "rademacher") == 0;
+    if (!c->mezo && strcmp(c->method, "adamw") != 0) return ch_error_set(e, CH_ERANGE, "train.method \"%.40s\": expected adamw or mezo", c->method);
+    if (!c->noise_signs && strcmp(c->noise, "gaussian") != 0)
+        return ch_error_set(e, CH_ERANGE, "train.mezo_noise \"%.40s\": expected gaussian or rademacher", c->noise);
+    if (c->mezo && c->average > 0) return ch_error_set(e, CH_ERANGE, "train.average: not with method mezo, which keeps the weights once");
+    if (c->mezo && c->half) return ch_error_set(e, CH_ERANGE, "train.half: not with method mezo, whose losses lie too close together");
     if (c->seed != floor(c->seed)) return ch_error_set(e, CH_ERANGE, "data.seed: expected a whole number");
     return 0;
 }

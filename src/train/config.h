@@ -28,6 +28,9 @@ typedef struct ch_train_config {
     double beta1, beta2, adam_eps, weight_decay, clip, average;
     double balance, mtp_weight;
     bool recompute, half;
+    const char *method, *noise;
+    bool mezo, noise_signs; // by method and noise
+    double mezo_eps;
     const char *out, *export_type;
     int32_t n_threads, save_every;
     ch_arena *arena;

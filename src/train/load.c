@@ -181,6 +181,7 @@ static int read_tensor(const ch_gguf_tensor *g, const ch_train_tensor *t, float 
             return ch_error_set(e, CH_EFORMAT, "tensor %s: value %zu is %g", g->name, i, (double)w[i]);
         if (t->init == CH_TRAIN_DECAY) w[i] = logf(-w[i]);
     }
+    ch_map_drop(g->data, g->size); // the weights need not be in memory twice
     return 0;
 }
 

@@ -18,20 +18,25 @@ static bool is_inside(const ch_train_lora *l, const ch_train_lora_part *p, const
     return p < l->part + l->n && p->off < w->off + w->n_out * w->n_in;
 }
 
+static void product(const ch_train_ctx *c, const ch_train_mat *w, const real *x, size_t n, real *y, size_t ld_y, bool add) {
+    if (c->wt)
+        ch_train_gemm(c, (ch_train_mul){.m = n, .n = w->n_out, .k = w->n_in, .a = x, .ra = w->n_in, .ca = 1, .b = c->wt + w->off, .ld_b = w->n_out,
+                                        .c = y, .ld_c = ld_y, .add = add});
+    else
+        ch_train_turned(c, w, x, n, y, ld_y, add);
+}
+
 // low: [n][rank] = scale x A^T
 static void project(const ch_train_ctx *c, const ch_train_lora_part *p, const real *x, size_t n, real *low) {
     const size_t rank = c->lora->rank;
-    ch_train_gemm(c, (ch_train_mul){.m = n, .n = rank, .k = p->n_in, .a = x, .ra = p->n_in, .ca = 1, .b = c->wt + p->a.off, .ld_b = rank, .c = low,
-                                    .ld_c = rank});
+    product(c, &p->a, x, n, low, rank, false);
     for (size_t i = 0; i < n * rank; i++) low[i] *= (real)c->lora->scale;
 }
 
 void ch_train_lora_add(const ch_train_ctx *c, const ch_train_mat *w, const real *x, size_t n, real *y, size_t ld_y) {
-    const size_t rank = c->lora->rank;
     for (const ch_train_lora_part *p = first_part(c->lora, w); is_inside(c->lora, p, w); p++) {
         project(c, p, x, n, c->low);
-        ch_train_gemm(c, (ch_train_mul){.m = n, .n = p->n_out, .k = rank, .a = c->low, .ra = rank, .ca = 1, .b = c->wt + p->b.off, .ld_b = p->n_out,
-                                        .c = y + (p->off - w->off) / w->n_in, .ld_c = ld_y, .add = true});
+        product(c, &p->b, c->low, n, y + (p->off - w->off) / w->n_in, ld_y, true);
     }
 }
 

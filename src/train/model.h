@@ -77,6 +77,7 @@ int ch_train_adapt(ch_train_model *m, const ch_train_adapters *a, bool mtp, ch_e
 
 // The shape of the model in a file, and its weights (load.c). Whatever the trainer has no place for is an error.
 int ch_train_read_shape(ch_train_shape *s, const ch_gguf *g, ch_error *e);
+// g lies in a mapped file.
 int ch_train_read_weights(const ch_train_model *m, const ch_gguf *g, float *w, ch_error *e);
 
 typedef struct ch_train_row_args {

@@ -32,7 +32,8 @@ typedef struct ch_train_lora {
 typedef struct ch_train_ctx {
     const ch_kern *kern; // float products
     bool half;           // large products may round their factors
-    const real *w, *wt;  // parameters; every matrix [n_out][n_in] again as [n_in][n_out] at the same place
+    const real *w, *wt;  // parameters; every matrix [n_out][n_in] again as [n_in][n_out] at the same place; wt NULL: forward
+    real *turn;          //   only, with ch_train_turn_reals of the widest matrix as room
     size_t frozen;       // parameters before this place are not trained
     real *grad;          // of the others, added to (ch_train_grad); NULL: forward only
     real *sink;          // where frozen vectors add theirs: nobody reads it. NULL allowed when nothing is frozen
@@ -61,7 +62,10 @@ static inline real *ch_train_grad(const ch_train_ctx *c, size_t off) { return of
 void ch_train_gemm(const ch_train_ctx *c, ch_train_mul m);
 void ch_train_gemm_half(const ch_train_ctx *c, ch_train_mul m); // factors may be rounded to bf16, where ctx->half says so
 void ch_train_transpose(const ch_train_ctx *c, const real *x, size_t n_row, size_t n_col, size_t ld_x, real *y, size_t ld_y);
-// y [n][n_out] = x [n][n_in] W^T, rows of y ld_y apart
+// y [n][n_out] = x [n][n_in] W^T, rows of y ld_y apart; turned: where there are no transposed copies, without the adapters of w (turn.c)
+enum { CH_TRAIN_TURN = 96 };
+size_t ch_train_turn_reals(size_t n_in);
+void ch_train_turned(const ch_train_ctx *c, const ch_train_mat *w, const real *x, size_t n, real *y, size_t ld_y, bool add);
 void ch_train_linear(const ch_train_ctx *c, const ch_train_mat *w, const real *x, size_t n, real *y, size_t ld_y, bool add);
 // dx = dy W (dx NULL: not wanted; add: added to it), grad W += dy^T x
 void ch_train_linear_back(const ch_train_ctx *c, const ch_train_mat *w, const real *x, const real *dy, size_t ld_dy, size_t n,

@@ -49,6 +49,9 @@
 #define ch_train_weigh ch_train64_weigh
 #define ch_train_scale ch_train64_scale
 
+#define ch_train_turned ch_train64_turned
+#define ch_train_turn_reals ch_train64_turn_reals
+#define ch_train_move ch_train64_move
 #define ch_train_adam ch_train64_adam
 #define ch_train_average ch_train64_average
 #define ch_train_sum_squares ch_train64_sum_squares

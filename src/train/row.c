@@ -41,6 +41,28 @@ static void sub_backward(ch_train_ctx *c, const ch_train_sub *b, const saves *s,
     c->used = mark;
 }
 
+static bool finite_rows(const real *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
+// Forward alone, from x on: nothing is kept, x and one more set of rows take turns. bad: the first sub-layer whose output holds a
+// value that is no number, -1 before.
+static real *run_once(ch_train_ctx *c, const ch_train_model *m, size_t begin, size_t end, real *x, int *bad) {
+    real *y = ch_train_take(c, c->n_tok * m->norm.d);
+    const size_t mark = c->used;
+    for (size_t i = begin; i < end; i++) {
+        saves s = {.x = x};
+        sub_forward(c, &m->sub[i], &s, y);
+        c->used = mark;
+        real *const in = x;
+        x = y, y = in;
+        if (!c->dry && *bad < 0 && !finite_rows(x, c->n_tok * m->norm.d)) *bad = (int)i;
+    }
+    return x;
+}
+
 // Sub-layers [begin, end) from x on; returns the last output. Without recomputation everything stays on the stack.
 static real *run_forward(ch_train_ctx *c, const ch_train_model *m, size_t begin, size_t end, bool recompute, real *x, saves *s) {
     for (size_t i = begin; i < end; i++) {
@@ -71,12 +93,6 @@ static void run_backward(ch_train_ctx *c, const ch_train_model *m, size_t begin,
         c->used = mark;
     }
     c->load = load, c->aux = aux;
-}
-
-static bool finite_rows(const real *x, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(x[i])) return false;
-    return true;
 }
 
 // First sub-layer whose output holds a value that is no number.
@@ -111,7 +127,8 @@ static void mtp_forward(ch_train_ctx *c, const ch_train_model *m, const ch_train
     ch_train_rmsnorm(c, &m->mtp.enorm, p->embd, d, n, p->both, 2 * d);
     ch_train_rmsnorm(c, &m->mtp.hnorm, p->prev, d, n, p->both + d, 2 * d);
     ch_train_linear(c, &m->mtp.eh_proj, p->both, n, x, d, false);
-    p->x = run_forward(c, m, m->mtp.first, m->n_sub, a->recompute, x, s);
+    int bad = 0; // the loss tells
+    p->x = s ? run_forward(c, m, m->mtp.first, m->n_sub, a->recompute, x, s) : run_once(c, m, m->mtp.first, m->n_sub, x, &bad);
     p->h = ch_train_take(c, n * d);
     ch_train_rmsnorm(c, &m->mtp.head_norm, p->x, d, n, p->h, d);
 }
@@ -137,16 +154,20 @@ static void mtp_backward(ch_train_ctx *c, const ch_train_model *m, const ch_trai
 
 void ch_train_row(ch_train_ctx *c, const ch_train_model *m, const ch_train_row_args *a, ch_train_row_result *r) {
     const size_t n = c->n_tok, d = m->norm.d, mark = c->used;
-    const bool back = c->dry || c->grad;
-    saves *s = (saves *)(void *)ch_train_take(c, (m->n_sub * sizeof(saves) + sizeof(real) - 1) / sizeof(real));
+    const bool back = c->grad;
+    *r = (ch_train_row_result){.bad_sub = -1};
+    saves *keep = NULL; // only what goes back is kept
+    if (back) {
+        keep = (saves *)(void *)ch_train_take(c, (m->n_sub * sizeof(saves) + sizeof(real) - 1) / sizeof(real));
+        if (c->dry) keep = ch_alloc_array(m->n_sub, sizeof *keep); // a dry run has no stack to write to
+        if (!keep) return;
+    }
     real *x = ch_train_take(c, n * d);
     mtp_saves p = {0};
-    *r = (ch_train_row_result){.bad_sub = -1};
-    saves *keep = c->dry ? ch_alloc_array(m->n_sub, sizeof *keep) : s; // a dry run has no stack to write to
-    if (!keep) return;
+    int bad = -1;
     ch_train_embed(c, m->embd.off, d, a->token, x);
-    real *last = run_forward(c, m, 0, m->n_trunk, a->recompute, x, keep);
-    real *h = ch_train_take(c, n * d), *dh = ch_train_take(c, n * d), *dmtp = ch_train_take(c, n * d);
+    real *last = back ? run_forward(c, m, 0, m->n_trunk, a->recompute, x, keep) : run_once(c, m, 0, m->n_trunk, x, &bad);
+    real *h = ch_train_take(c, n * d), *dh = back ? ch_train_take(c, n * d) : NULL, *dmtp = back ? ch_train_take(c, n * d) : NULL;
     ch_train_rmsnorm(c, &m->norm, last, d, n, h, d);
     const bool mtp = m->mtp.on && (a->mtp_weight > 0 || a->mtp_logits);
     if (mtp) mtp_forward(c, m, a, h, keep, &p);
@@ -155,13 +176,13 @@ void ch_train_row(ch_train_ctx *c, const ch_train_model *m, const ch_train_row_a
         if (mtp && a->mtp_logits) ch_train_logits(c, &m->head, p.h, a->mtp_logits);
     } else {
         const int32_t *target = a->token + 1;
-        r->loss = ch_train_head(c, &m->head, h, target, a->weight, a->scale, back ? dh : NULL);
+        r->loss = ch_train_head(c, &m->head, h, target, a->weight, a->scale, dh);
         if (mtp) {
-            r->mtp_loss = ch_train_head(c, &m->head, p.h, target, p.weight, a->scale * a->mtp_weight, back ? dmtp : NULL);
+            r->mtp_loss = ch_train_head(c, &m->head, p.h, target, p.weight, a->scale * a->mtp_weight, dmtp);
             for (size_t t = 0; t < n && !c->dry; t++) r->mtp_total += (double)p.weight[t];
         }
         if (!c->dry && !isfinite(r->loss + r->mtp_loss)) {
-            r->bad_sub = find_bad(c, m, m->n_trunk, keep, last);
+            r->bad_sub = back ? find_bad(c, m, m->n_trunk, keep, last) : bad;
             if (r->bad_sub < 0) r->bad_sub = (int)m->n_sub;
         } else if (back) {
             real *dx = ch_train_take(c, n * d);
@@ -171,7 +192,7 @@ void ch_train_row(ch_train_ctx *c, const ch_train_model *m, const ch_train_row_a
             ch_train_embed_back(c, m->embd.off, d, a->token, dx);
         }
     }
-    if (c->dry) ch_free(keep);
+    if (c->dry && back) ch_free(keep);
     c->used = mark;
 }
 

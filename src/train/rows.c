@@ -49,8 +49,11 @@ void ch_train_transpose(const ch_train_ctx *c, const real *x, size_t n_row, size
 
 void ch_train_linear(const ch_train_ctx *c, const ch_train_mat *w, const real *x, size_t n, real *y, size_t ld_y, bool add) {
     if (c->dry) return;
-    ch_train_gemm_half(c, (ch_train_mul){.m = n, .n = w->n_out, .k = w->n_in, .a = x, .ra = w->n_in, .ca = 1, .b = c->wt + w->off,
-                                         .ld_b = w->n_out, .c = y, .ld_c = ld_y, .add = add});
+    if (c->wt)
+        ch_train_gemm_half(c, (ch_train_mul){.m = n, .n = w->n_out, .k = w->n_in, .a = x, .ra = w->n_in, .ca = 1, .b = c->wt + w->off,
+                                             .ld_b = w->n_out, .c = y, .ld_c = ld_y, .add = add});
+    else
+        ch_train_turned(c, w, x, n, y, ld_y, add);
     if (c->lora) ch_train_lora_add(c, w, x, n, y, ld_y);
 }
 

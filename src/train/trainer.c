@@ -41,7 +41,7 @@ static void set_decay(ch_trainer *t) {
 // ---- opening ----------------------------------------------------------------------------------------------------------------------
 static void set_ctx(const ch_trainer *t, ch_train_worker *w, bool dry) {
     w->ctx = (ch_train_ctx){.kern = &t->kern, .half = t->cfg->half, .w = t->w, .wt = t->wt, .grad = w->grad, .rope = t->rope, .n_tok = (size_t)t->cfg->n_ctx,
-                            .dry = dry, .base = dry ? NULL : w->stack};
+                            .turn = w->turn, .dry = dry, .base = dry ? NULL : w->stack};
     if (t->model.lora.n)
         w->ctx.frozen = t->model.n_frozen, w->ctx.sink = w->sink, w->ctx.lora = &t->model.lora, w->ctx.low = w->low;
 }
@@ -60,10 +60,17 @@ static bool open_adapters(const ch_trainer *t, ch_train_worker *w) {
     return w->sink && w->low;
 }
 
+static bool open_turn(const ch_trainer *t, ch_train_worker *w) {
+    size_t n_in = 0;
+    for (size_t i = 0; i < t->model.n_mat; i++) n_in = t->model.mat[i].n_in > n_in ? t->model.mat[i].n_in : n_in;
+    w->turn = ch_alloc_aligned(ch_train_turn_reals(n_in) * sizeof *w->turn, 64);
+    return w->turn;
+}
+
 // Stack of a worker, sized by a dry run.
 static int open_worker(const ch_trainer *t, ch_train_worker *w, ch_error *e) {
-    w->grad = ch_alloc_aligned(t->n_trained * sizeof *w->grad, 64);
-    if (!w->grad || (t->model.lora.n && !open_adapters(t, w))) return ch_error_set(e, CH_ENOMEM, "no memory for a gradient of %zu values", t->n_trained);
+    if (!t->cfg->mezo) w->grad = ch_alloc_aligned(t->n_trained * sizeof *w->grad, 64);
+    if ((t->cfg->mezo ? !open_turn(t, w) : !w->grad) || (t->model.lora.n && !open_adapters(t, w))) return ch_error_set(e, CH_ENOMEM, "no memory for a gradient of %zu values", t->n_trained);
     set_ctx(t, w, true);
     static const int32_t no_token[2];
     ch_train_row_args a = row_args(t);
@@ -79,8 +86,9 @@ static int open_arrays(ch_trainer *t, ch_error *e) {
     const size_t n = t->n_trained, bytes = n * sizeof *t->w, all = t->model.n_param * sizeof *t->w, places = t->n_row * (size_t)t->cfg->n_ctx;
     const size_t half = (size_t)t->model.shape.n_rot / 2;
     t->n_block = (n + BLOCK - 1) / BLOCK;
-    t->w = ch_alloc_aligned(all, 64), t->wt = ch_alloc_aligned(all, 64);
-    t->moment = ch_alloc_aligned(bytes, 64), t->square = ch_alloc_aligned(bytes, 64);
+    const bool grads = !t->cfg->mezo;
+    t->w = ch_alloc_aligned(all, 64), t->wt = grads ? ch_alloc_aligned(all, 64) : NULL;
+    t->moment = grads ? ch_alloc_aligned(bytes, 64) : NULL, t->square = grads ? ch_alloc_aligned(bytes, 64) : NULL;
     t->mean = t->cfg->average > 0 ? ch_alloc_aligned(bytes, 64) : NULL;
     t->decay = ch_alloc(n / CH_TRAIN_GRAIN + 1);
     t->block_sum = ch_alloc_array(t->n_block, sizeof *t->block_sum);
@@ -88,7 +96,7 @@ static int open_arrays(ch_trainer *t, ch_error *e) {
     t->start = ch_alloc_array(places, sizeof *t->start), t->weight = ch_alloc_array(places, sizeof *t->weight);
     t->result = ch_alloc_array(t->n_row, sizeof *t->result), t->aux = ch_alloc_array(t->n_row, sizeof *t->aux);
     t->worker = ch_alloc_array((size_t)t->n_worker, sizeof *t->worker);
-    if (!t->w || !t->wt || !t->moment || !t->square || (t->cfg->average > 0 && !t->mean) || !t->decay || !t->block_sum || !t->rope || !t->start ||
+    if (!t->w || (grads && (!t->wt || !t->moment || !t->square)) || (t->cfg->average > 0 && !t->mean) || !t->decay || !t->block_sum || !t->rope || !t->start ||
         !t->weight || !t->result || !t->aux || !t->worker)
         return ch_error_set(e, CH_ENOMEM, "no memory for %zu parameters", t->model.n_param);
     ch_train_rope_table(&t->model.shape, (size_t)t->cfg->n_ctx, t->rope);
@@ -102,7 +110,7 @@ static void settle_weights(ch_trainer *t) {
     const ch_train_ctx c = {.kern = &t->kern};
     if (t->mean) memcpy(t->mean, t->w + n, t->n_trained * sizeof *t->w);
     if (n) t->base_hash = ch_hash64(t->w, n * sizeof *t->w, 1);
-    ch_train_transpose_all(&c, &t->model, t->w, t->wt, 0, t->model.n_frozen_mat);
+    if (t->wt) ch_train_transpose_all(&c, &t->model, t->w, t->wt, 0, t->model.n_frozen_mat);
 }
 
 int ch_trainer_open(ch_trainer **out, const ch_train_config *cfg, int32_t n_vocab, const ch_train_feed *feed, int n_threads, ch_error *e) {
@@ -143,7 +151,7 @@ void ch_trainer_close(ch_trainer **out) {
     ch_trainer *t = *out;
     if (!t) return;
     ch_pool_free(&t->pool);
-    for (int i = 0; t->worker && i < t->n_worker; i++) ch_free(t->worker[i].grad), ch_free(t->worker[i].stack), ch_free(t->worker[i].sink), ch_free(t->worker[i].low);
+    for (int i = 0; t->worker && i < t->n_worker; i++) ch_free(t->worker[i].grad), ch_free(t->worker[i].stack), ch_free(t->worker[i].sink), ch_free(t->worker[i].low), ch_free(t->worker[i].turn);
     ch_train_model_free(&t->model);
     void *const all[] = {t->w, t->wt, t->moment, t->square, t->mean, t->decay, t->block_sum, t->rope, t->start, t->weight, t->result, t->aux,
                          t->worker, t};
@@ -152,7 +160,8 @@ void ch_trainer_close(ch_trainer **out) {
 }
 
 size_t ch_trainer_bytes(const ch_trainer *t) {
-    size_t n = sizeof(float) * (2 * t->model.n_param + t->n_trained * (2 + (t->mean != NULL) + (size_t)t->n_worker));
+    const size_t n_grad = t->cfg->mezo ? 0 : t->model.n_param + t->n_trained * (2 + (size_t)t->n_worker);
+    size_t n = sizeof(float) * (t->model.n_param + n_grad + (t->mean ? t->n_trained : 0));
     for (int i = 0; i < t->n_worker; i++) n += t->worker[i].n_stack;
     return n;
 }
@@ -245,8 +254,10 @@ static void rows_worker(void *arg, int worker, int n_workers) {
     const size_t frozen = t->model.n_frozen_mat;
     ch_pool_split(t->model.n_mat - frozen, 1, worker, n_workers, &begin, &end);
     set_ctx(t, &t->worker[worker], false);
-    ch_train_transpose_all(&t->worker[worker].ctx, &t->model, t->w, t->wt, frozen + begin, frozen + end);
-    ch_pool_barrier(t->pool);
+    if (t->wt) {
+        ch_train_transpose_all(&t->worker[worker].ctx, &t->model, t->w, t->wt, frozen + begin, frozen + end);
+        ch_pool_barrier(t->pool);
+    }
     run_rows(j, worker, n_workers);
     if (!j->back) return;
     ch_pool_barrier(t->pool);
@@ -276,24 +287,22 @@ static void reduce(const ch_trainer *t, int op, void *x, size_t n) {
     if (t->feed.ranks.n > 1) t->feed.ranks.reduce(t->feed.ranks.user, op, x, n);
 }
 
-typedef struct totals {
-    double loss, mtp_loss, mtp_weight, aux; // of the rows
-    double weight;
-} totals;
-
-// Rows of the next batch, of all ranks: losses, and with `back` the gradient in the first worker's.
-static int run_batch(ch_trainer *t, const ch_train_feed *feed, bool back, totals *sum, ch_error *e) {
-    ch_train_batch b;
-    int rc = feed->next(feed->user, &b, e);
-    if (rc == 0 && (b.n_row != t->n_row || b.n_ctx != (size_t)t->cfg->n_ctx)) rc = ch_error_set(e, CH_EINTERNAL, "a batch of another shape");
+static int next_batch(ch_trainer *t, const ch_train_feed *feed, ch_train_load *l, ch_error *e) {
+    int rc = feed->next(feed->user, &l->b, e);
+    if (rc == 0 && (l->b.n_row != t->n_row || l->b.n_ctx != (size_t)t->cfg->n_ctx)) rc = ch_error_set(e, CH_EINTERNAL, "a batch of another shape");
     rc = ch_ranks_agree(&t->feed.ranks, rc, e);
     if (rc) return rc;
-    double weight = prepare(t, &b);
-    reduce(t, CH_RANKS_SUM_F64, &weight, 1);
-    job j = {.t = t, .b = &b, .back = back, .scale = weight > 0 ? 1 / weight : 0};
+    l->weight = prepare(t, &l->b);
+    reduce(t, CH_RANKS_SUM_F64, &l->weight, 1);
+    return 0;
+}
+
+// Rows of a batch, of all ranks: losses, and with `back` the gradient in the first worker's.
+static int run_batch(ch_trainer *t, const ch_train_load *l, bool back, ch_train_totals *sum, ch_error *e) {
+    job j = {.t = t, .b = &l->b, .back = back, .scale = l->weight > 0 ? 1 / l->weight : 0};
     ch_pool_run(t->pool, rows_worker, &j);
     double part[4] = {0}, bad = 0; // bad: the first sub-layer with a value that is no number, counted from behind
-    for (size_t r = 0; r < b.n_row; r++) {
+    for (size_t r = 0; r < l->b.n_row; r++) {
         const ch_train_row_result *x = &t->result[r];
         if (x->bad_sub >= 0) bad = fmax(bad, (double)t->model.n_sub + 1 - x->bad_sub);
         part[0] += x->loss, part[1] += x->mtp_loss, part[2] += x->mtp_total, part[3] += t->aux[r];
@@ -301,10 +310,12 @@ static int run_batch(ch_trainer *t, const ch_train_feed *feed, bool back, totals
     reduce(t, CH_RANKS_MAX_F64, &bad, 1);
     if (bad > 0) return name_bad_block(t, (int)t->model.n_sub + 1 - (int)bad, e);
     reduce(t, CH_RANKS_SUM_F64, part, 4);
-    sum->loss += part[0], sum->mtp_loss += part[1], sum->mtp_weight += part[2], sum->aux += part[3], sum->weight += weight;
+    sum->loss += part[0], sum->mtp_loss += part[1], sum->mtp_weight += part[2], sum->aux += part[3], sum->weight += l->weight;
     if (back) reduce(t, CH_RANKS_SUM_F32, t->worker[0].grad, t->n_trained);
     return 0;
 }
+
+int ch_trainer_losses(ch_trainer *t, const ch_train_load *l, ch_train_totals *sum, ch_error *e) { return run_batch(t, l, false, sum, e); }
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
@@ -314,30 +325,46 @@ static size_t n_moe(const ch_train_model *m) {
     return n;
 }
 
-int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e) {
-    totals sum = {0};
-    const int rc = run_batch(t, &t->feed, true, &sum, e);
+// The gradient of the batch, and AdamW along it. norm: its length.
+static int step_adam(ch_trainer *t, const ch_train_load *l, double rate, ch_train_totals *sum, double *norm, ch_error *e) {
+    const int rc = run_batch(t, l, true, sum, e);
     if (rc) return rc;
     ch_pool_run(t->pool, square_worker, &(job){.t = t});
     double squares = 0;
     for (size_t i = 0; i < t->n_block; i++) squares += t->block_sum[i];
-    const double norm = sqrt(squares), clip = t->cfg->clip;
-    if (!isfinite(norm)) return name_bad_gradient(t, e);
-    const double rate = ch_train_rate(t->cfg, t->step);
+    const double clip = t->cfg->clip;
+    *norm = sqrt(squares);
+    if (!isfinite(*norm)) return name_bad_gradient(t, e);
     job j = {.t = t, .adam = {.rate = rate, .beta1 = t->cfg->beta1, .beta2 = t->cfg->beta2, .eps = t->cfg->adam_eps,
-                              .decay = t->cfg->weight_decay, .scale = clip > 0 && norm > clip ? clip / norm : 1, .step = t->step + 1}};
+                              .decay = t->cfg->weight_decay, .scale = clip > 0 && *norm > clip ? clip / *norm : 1, .step = t->step + 1}};
     ch_pool_run(t->pool, update_worker, &j);
+    return 0;
+}
+
+int ch_trainer_step(ch_trainer *t, ch_train_step *s, ch_error *e) {
+    ch_train_load l;
+    ch_train_totals sum = {0};
+    const double rate = ch_train_rate(t->cfg, t->step);
+    double norm = 0;
+    int rc = next_batch(t, &t->feed, &l, e);
+    if (rc == 0) rc = t->cfg->mezo ? ch_trainer_step_mezo(t, &l, rate, &sum, &norm, e) : step_adam(t, &l, rate, &sum, &norm, e);
+    if (rc) return rc;
     t->step++;
     t->n_tokens += (uint64_t)t->cfg->n_row * (uint64_t)t->cfg->n_ctx;
-    const double experts = (double)n_moe(&t->model) * t->cfg->balance;
-    *s = (ch_train_step){ratio(sum.loss, sum.weight), t->model.mtp.on ? ratio(sum.mtp_loss, sum.mtp_weight) : NAN, ratio(sum.aux, experts), rate, norm};
+    // The balance holds its factor where it leads to a gradient.
+    const double experts = (double)n_moe(&t->model) * (t->cfg->mezo ? 1 : t->cfg->balance);
+    *s = (ch_train_step){ratio(sum.loss, sum.weight), t->model.mtp.on ? ratio(sum.mtp_loss, sum.mtp_weight) : NAN, ratio(sum.aux, experts), rate, fabs(norm)};
     return 0;
 }
 
 int ch_trainer_eval(ch_trainer *t, const ch_train_feed *feed, int n, double *loss, double *mtp_loss, ch_error *e) {
-    totals sum = {0};
+    ch_train_load l;
+    ch_train_totals sum = {0};
     int rc = 0;
-    for (int i = 0; rc == 0 && i < n; i++) rc = run_batch(t, feed, false, &sum, e);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        rc = next_batch(t, feed, &l, e);
+        if (rc == 0) rc = run_batch(t, &l, false, &sum, e);
+    }
     *loss = ratio(sum.loss, sum.weight);
     *mtp_loss = t->model.mtp.on ? ratio(sum.mtp_loss, sum.mtp_weight) : NAN;
     return rc;

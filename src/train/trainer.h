@@ -19,6 +19,7 @@ typedef struct ch_train_feed {
 typedef struct ch_train_worker {
     float *grad; // [n_trained]
     float *sink, *low; // as in ctx; NULL without adapters
+    float *turn;       // as in ctx; NULL where there are transposed copies
     uint8_t *stack;
     size_t n_stack; // bytes
     ch_train_ctx ctx;
@@ -30,7 +31,7 @@ typedef struct ch_trainer {
     ch_train_feed feed;
     ch_kern kern;
     ch_pool *pool;
-    float *w, *wt;                   // [n_param]: the frozen ones, then those that are trained
+    float *w, *wt;                   // [n_param]: the frozen ones, then those that are trained. With MeZO wt, moments and gradients are NULL
     size_t n_trained;                // n_param - model.n_frozen
     float *moment, *square, *mean;   // [n_trained]; mean: running average, NULL: none is kept
     uint8_t *decay;                  // [n_trained / CH_TRAIN_GRAIN]
@@ -52,6 +53,19 @@ typedef struct ch_trainer {
 typedef struct ch_train_step {
     double loss, mtp_loss, balance, rate, norm;
 } ch_train_step;
+
+// A batch, the sum of its weights over all ranks; and sums over batches.
+typedef struct ch_train_load {
+    ch_train_batch b;
+    double weight;
+} ch_train_load;
+typedef struct ch_train_totals {
+    double loss, mtp_loss, mtp_weight, aux; // of the rows
+    double weight;
+} ch_train_totals;
+int ch_trainer_losses(ch_trainer *t, const ch_train_load *l, ch_train_totals *sum, ch_error *e); // forward only; added to sum
+// A step of MeZO (mezo.c). sum: in the middle of the two points; slope: of the objective between them.
+int ch_trainer_step_mezo(ch_trainer *t, const ch_train_load *l, double rate, ch_train_totals *sum, double *slope, ch_error *e);
 
 // n_vocab: of the tokenizer. The feed may be empty for export. cfg must outlive the trainer. With several ranks, cfg->n_row is a
 // multiple of their number, and all of them make the same calls of step and eval; these fail on all alike.

@@ -60,6 +60,22 @@ ok 'a killed run goes on' "$chimere" train "$tmp/cut.json" -q
 ok 'to the same checkpoint, bit for bit' cmp "$tmp/whole/checkpoint" "$tmp/cut/checkpoint"
 ok 'and the same log' diff <(sed 's/"tokens_per_s":[0-9]*//' "$tmp/whole/log.jsonl") <(sed 's/"tokens_per_s":[0-9]*//' "$tmp/cut/log.jsonl")
 
+# MeZO: seed and step are all that it needs beside the weights.
+for name in mezo mezo_cut; do
+    config $name 40 ''
+    sed -i 's/"average": 0.9/"method": "mezo", "mezo_noise": "rademacher"/' "$tmp/$name.json"
+done
+ok 'a run without gradients' "$chimere" train "$tmp/mezo.json" -q
+"$chimere" train "$tmp/mezo_cut.json" -q &
+pid=$!
+until [ "$(cat "$tmp/mezo_cut/log.jsonl" 2>/dev/null | wc -l)" -ge 18 ] || ! kill -0 $pid 2>/dev/null; do :; done
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+ok 'killed too' test $? = 137
+ok 'goes on' "$chimere" train "$tmp/mezo_cut.json" -q
+ok 'to the same checkpoint, bit for bit' cmp "$tmp/mezo/checkpoint" "$tmp/mezo_cut/checkpoint"
+ok 'of a third of the size' test "$(($(wc -c <"$tmp/mezo/checkpoint") * 4))" -lt "$(($(wc -c <"$tmp/whole/checkpoint") + 1000))"
+
 # Ctrl-C in a long run.
 config long 100000 ''
 "$chimere" train "$tmp/long.json" >"$tmp/long.out" 2>&1 &
