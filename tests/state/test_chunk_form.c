@@ -30,10 +30,11 @@ typedef struct fixture {
     double most;                       // that two forms may differ by
 } fixture;
 
-static const char *const archs[] = {"qwen35", "qwen3next", "kimi-linear", "mamba2", "nemotron_h", "plamo2", "falcon-h1", "qwen35@bf16", "mamba2@bf16"};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const char *const tiers[] = {"ref", "avx2"}; // state is handled alike on the others, and test_kern runs their kernels
+// Each form once; state is handled alike on the other tiers, and tests/checkkern runs their kernels.
+static const char *const archs[] = {"qwen35", "kimi-linear", "mamba2@bf16"}, *const tiers[] = {"avx2"};
 #else
+static const char *const archs[] = {"qwen35", "qwen3next", "kimi-linear", "mamba2", "nemotron_h", "plamo2", "falcon-h1", "qwen35@bf16", "mamba2@bf16"};
 static const char *const tiers[] = {"ref", "avx2", "avx512", "amx"};
 #endif
 enum { N_ARCH = sizeof archs / sizeof *archs, N_TIER = sizeof tiers / sizeof *tiers };
@@ -106,8 +107,9 @@ static void assert_near(const fixture *f, const char *what, const float *want, i
 static double allowed(const fixture *f, const float *sequential) {
     double most = 64 * (double)FLT_EPSILON * largest(sequential, NULL, 0, N_TOK);
     float *other = new_logits();
+    static const char *const two[] = {"ref", "avx2"};
     for (size_t t = 0; t < 2; t++) {
-        ch_model *m = open_model(f, tiers[t], false);
+        ch_model *m = open_model(f, two[t], false);
         ch_seq_pool *pool = open_pool(m);
         ch_seq *s = open_seq(pool);
         run(m, s, f->token[0], 0, N_TOK, N_TOK, false, other);
