@@ -73,6 +73,13 @@ const char *chimere_version(void);
 // ---- engine -------------------------------------------------------------------------------------------------------------
 typedef struct chimere_engine chimere_engine;
 
+// A low-rank adapter (LoRA, GGUF file) beside the matrices of the model; its product counts scale times what the file says.
+enum { CHIMERE_LORA_MAX = 16 };
+typedef struct chimere_lora {
+    const char *path;
+    float scale; // 1: as it was trained
+} chimere_lora;
+
 typedef struct chimere_engine_params {
     const char *model_path; // GGUF file (first shard of a split one)
     int32_t n_ctx;          // tokens of ONE request, prompt and answer; 0: what the model was trained for, at most 4096
@@ -90,6 +97,8 @@ typedef struct chimere_engine_params {
     bool no_repack;         // leave weights in the mapped file (less memory, slower)
     const char *panel_cache; // folder that keeps packed weights, so that the next start maps them; NULL: none
     uint64_t panel_cache_bytes; // most bytes of its files (those used longest ago are removed); 0: no limit
+    chimere_lora lora[CHIMERE_LORA_MAX]; // the first n_lora of these
+    int32_t n_lora;
     chimere_progress_fn progress; // of loading; NULL: silent
     void *progress_user;
 } chimere_engine_params;
@@ -123,6 +132,7 @@ typedef struct chimere_engine_info {
     int32_t n_slots, n_threads, n_batch, n_queue;
     int32_t bos, eos;        // token ids; -1: none
     uint64_t n_params;
+    uint64_t fingerprint;    // of model, adapters and the form of the cache: snapshots fit where it is equal
     chimere_memory memory;   // of this engine
 } chimere_engine_info;
 // Valid as long as the engine.

@@ -95,6 +95,14 @@ bool ch_opt_bool(const ch_cmd_options *o, int id);
 int64_t ch_opt_int(const ch_cmd_options *o, int id);
 double ch_opt_num(const ch_cmd_options *o, int id);
 const char *ch_opt_text(const ch_cmd_options *o, int id); // NULL: not given and no default
+// Adapters of --lora and --lora-scale. False after explaining; not for options that ch_cmd_parse has taken.
+enum { CH_CMD_MAX_LORAS = 16 };
+typedef struct ch_cmd_loras {
+    int n;
+    const char *path[CH_CMD_MAX_LORAS];
+    float scale[CH_CMD_MAX_LORAS];
+} ch_cmd_loras;
+bool ch_opt_read_loras(const ch_cmd_options *o, ch_cmd_loras *l);
 const char *ch_opt_nth(const ch_cmd_options *o, int id, int k); // k-th text given; NULL: no more
 // "1,4,8" -> numbers, each within the row's range. Returns how many, or -1 after explaining on stderr.
 int ch_opt_int_list(const ch_cmd_options *o, int id, int64_t *out, int max_out);

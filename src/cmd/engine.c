@@ -27,6 +27,11 @@ bool ch_cmd_fill_engine(chimere_engine_params *p, const ch_cmd_options *o, ch_cm
     p->progress = ch_cmd_show_progress;
     p->progress_user = progress;
     progress->quiet = ch_opt_bool(o, CH_OPT_QUIET);
+    ch_cmd_loras l;
+    if (!ch_opt_read_loras(o, &l))
+        return false;
+    for (p->n_lora = 0; p->n_lora < l.n; p->n_lora++)
+        p->lora[p->n_lora] = (chimere_lora){l.path[p->n_lora], l.scale[p->n_lora]};
     return p->model_path != NULL;
 }
 

@@ -9,7 +9,7 @@
 
 // Options that ch_cmd_open_engine and ch_cmd_fill_sampling read; a command lists them among its own.
 #define CH_CMD_ENGINE_OPTIONS CH_OPT_MODEL, CH_OPT_THREADS, CH_OPT_TIER, CH_OPT_CTX, CH_OPT_BATCH, CH_OPT_KV_TYPE_K, CH_OPT_KV_TYPE_V, CH_OPT_STATE_TYPE, CH_OPT_PREFILL_FORM, CH_OPT_REPACK, \
-    CH_OPT_PANEL_CACHE, CH_OPT_PANEL_CACHE_SIZE
+    CH_OPT_LORA, CH_OPT_LORA_SCALE, CH_OPT_PANEL_CACHE, CH_OPT_PANEL_CACHE_SIZE
 #define CH_CMD_SAMPLING_OPTIONS CH_OPT_N, CH_OPT_TEMP, CH_OPT_TOP_K, CH_OPT_TOP_P, CH_OPT_MIN_P, CH_OPT_SEED, CH_OPT_STOP
 
 // Engine parameters from the options; false after explaining.

@@ -29,6 +29,12 @@ ch_model *ch_cmd_open_model(const ch_cmd_options *o, int n_seq) {
         .progress = ch_cmd_show_progress,
         .progress_user = &bar,
     };
+    ch_cmd_loras l;
+    if (!ch_opt_read_loras(o, &l))
+        return NULL;
+    for (int i = 0; i < l.n; i++)
+        p.lora[i] = (ch_model_lora){l.path[i], l.scale[i]};
+    p.n_lora = (size_t)l.n;
     int rc = ch_model_open(&m, path, &p, &e);
     ch_cmd_end_progress(&bar);
     if (rc != 0)

@@ -437,6 +437,7 @@ bool ch_cmd_parse(ch_cmd_options *o, const ch_cmd_spec *spec, int argc, char **a
             ch_cmd_fail(spec->name, CH_EXIT_USAGE, "expected: chimere %s %s", spec->name, spec->usage);
         ok = false;
     }
+    ok = ok && ch_opt_read_loras(o, &(ch_cmd_loras){0});
     if (!ok) {
         fprintf(stderr, "Try: chimere %s --help\n", spec->name);
         *exit_code = CH_EXIT_USAGE;

@@ -23,6 +23,8 @@ CH_OPTION(PREFILL_FORM, "prefill-form", 0, CHOICE, SETTING, 0, 0, "sequential", 
 CH_OPTION(REPACK, "repack", 0, BOOL, SETTING, 0, 0, "yes", NULL, "pack weights for the tier at load (--no-repack saves memory)")
 CH_OPTION(PANEL_CACHE, "panel-cache", 0, TEXT, SETTING, 0, 0, NULL, "DIR", "keep packed weights in DIR, so that the next start maps them")
 CH_OPTION(PANEL_CACHE_SIZE, "panel-cache-size", 0, INT, SETTING, 0, 1125899906842624, "0", "BYTES", "most bytes in DIR: what was used longest ago goes; 0: no limit")
+CH_OPTION(LORA, "lora", 0, TEXT, SETTING, 0, 0, NULL, "FILE", "low-rank adapter (GGUF) for the model; may be given several times")
+CH_OPTION(LORA_SCALE, "lora-scale", 0, TEXT, SETTING, -1000, 1000, NULL, "X", "how much it counts, 1 without; given again: of the next adapter")
 CH_OPTION(SLOTS, "slots", 0, INT, SETTING, 1, 64, "4", "N", "requests computed side by side")
 
 // sampling; without a value what the model file asks for, else the sampler's own default

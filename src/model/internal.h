@@ -23,6 +23,10 @@ struct ch_model {
     bool want_mtp;
     ch_trace_fn trace;
     void *trace_user;
+    uint64_t lora_hash; // of all adapters; 0: none
 };
+
+// Adapters beside bound weights (lora.c). hash: of all that was added.
+int ch_model_add_loras(ch_model *m, const ch_model_lora *file, size_t n, uint64_t *hash, ch_error *e);
 
 #endif

@@ -9,6 +9,8 @@ enum { MAX_BATCH = 65536, MAX_SEQ = 4096 };
 
 static int pick_arch(ch_model *m, ch_error *e) {
     ch_gguf_str name = {0};
+    if (ch_gguf_get_str(m->gguf, "general.type", &name, NULL) > 0 && name.n == 7 && memcmp(name.p, "adapter", 7) == 0)
+        return ch_error_set(e, CH_EUNSUPPORTED, "%s is an adapter, no model: give the model that it belongs to, and this file with --lora", ch_gguf_path(m->gguf));
     int rc = ch_gguf_get_str(m->gguf, "general.architecture", &name, e);
     if (rc < 0) return rc;
     if (rc == 0) return ch_error_set(e, CH_EFORMAT, "%s: no general.architecture", ch_gguf_path(m->gguf));
@@ -74,6 +76,7 @@ static void make_plan(ch_model *m) {
     uint64_t id[8] = {ch_gguf_fingerprint(m->gguf), m->plan.page_tokens, m->plan.page_bytes, m->plan.slab_bytes,
                       m->layout.k_type->id, m->layout.v_type->id, m->layout.rotate, m->layout.form.bf16};
     m->plan.fingerprint = ch_hash64(id, sizeof id, 1);
+    if (m->lora_hash) m->plan.fingerprint = ch_hash64(&m->lora_hash, sizeof m->lora_hash, m->plan.fingerprint);
 }
 
 // Sizes the backend's buffers by running the layers once without data, with the largest step allowed.
@@ -125,7 +128,8 @@ int ch_model_open(ch_model **out, const char *path, const ch_model_params *p, ch
     int n_threads = p->meta_only ? 1 : p->n_threads ? p->n_threads : ch_cpu_default_threads();
     if ((rc = ch_op_create(&m->op, p->tier, n_threads, e))) goto fail;
     m->info.n_batch = n_batch, m->info.n_seq = n_seq, m->info.n_threads = n_threads, m->info.tier = ch_op_tier(m->op), m->info.best_tier = ch_op_best_tier(m->op);
-    if ((rc = pick_arch(m, e)) || (rc = m->arch->bind(m, &m->arch_data, e)) || (rc = check_all_used(m, e))) goto fail;
+    if ((rc = pick_arch(m, e)) || (rc = m->arch->bind(m, &m->arch_data, e)) || (rc = check_all_used(m, e)) ||
+        (rc = ch_model_add_loras(m, p->lora, p->n_lora, &m->lora_hash, e))) goto fail;
     make_plan(m);
     if (!p->meta_only && ((rc = dry_run(m, e)) || (rc = prepare_weights(m, p, e)))) goto fail;
     fill_info(m);

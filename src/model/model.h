@@ -14,6 +14,13 @@
 
 typedef struct ch_model ch_model;
 
+// A low-rank adapter for the matrices of a model; its product counts scale times what the file says.
+enum { CH_LORA_MAX_FILES = 16, CH_LORA_MAX_RANK = 1024 };
+typedef struct ch_model_lora {
+    const char *path;
+    float scale;
+} ch_model_lora;
+
 typedef struct ch_model_params {
     const char *tier; // "ref", "avx2", "avx512", "amx"; NULL: the best this processor has
     int n_threads;    // 0: ch_cpu_default_threads()
@@ -28,6 +35,8 @@ typedef struct ch_model_params {
     bool no_repack;   // leave weights in the mapped file where the tier can read them so
     const char *panel_cache;    // folder that keeps packed weights for the next start; NULL: none
     uint64_t panel_cache_bytes; // most bytes of its files; those used longest ago are removed. 0: no limit
+    ch_model_lora lora[CH_LORA_MAX_FILES]; // the first n_lora are added; the matrices stay as they are in the file
+    size_t n_lora;
     ch_progress_fn progress; // NULL: silent
     void *progress_user;
 } ch_model_params;

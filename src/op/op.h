@@ -23,7 +23,7 @@ int ch_op_n_threads(const ch_op *op);
 size_t ch_op_page_tokens(const ch_op *op); // positions per key/value page
 
 // Dry run: between begin and end every op records the buffers it will need for these shapes and returns at once.
-// end allocates them (CH_ENOMEM).
+// end allocates them (CH_ENOMEM). CH_EUNSUPPORTED: a weight with adapters is used by an op that has none.
 void ch_op_dry_begin(ch_op *op);
 int ch_op_dry_end(ch_op *op, ch_error *e);
 bool ch_op_is_dry(const ch_op *op);
@@ -34,6 +34,13 @@ size_t ch_op_scratch_mark(const ch_op *op);
 void ch_op_scratch_reset(ch_op *op, size_t mark);
 
 // ---- weights --------------------------------------------------------------------------------------------------------------
+// Low-rank adapters of a weight: y += B (A x). The factor is inside B.
+typedef struct ch_lora {
+    size_t rank;
+    const float *a; // [n_mat][rank][n_in]
+    const float *b; // [n_mat][rank][n_out]: transposed
+} ch_lora;
+
 // A matrix [n_out][n_in], or a stack of n_mat such matrices (experts). Optional bias [n_mat][n_out] and one factor per matrix
 // ([n_mat], NVFP4 side-car) apply to every product.
 typedef struct ch_weight {
@@ -44,6 +51,7 @@ typedef struct ch_weight {
     size_t raw_bytes;    // of all
     const float *bias;   // or NULL
     const float *factor; // or NULL
+    const ch_lora *lora; // or NULL. Only products of whole rows add it: ch_op_matmul, ch_op_moe
     bool mapped;         // raw lies in a mapped file: pages that were packed are given back
     ch_mat *mat;         // [n_mat], made by ch_op_weight_attach
     const uint8_t *packed; // the tier's own form, or NULL when it reads raw

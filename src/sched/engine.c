@@ -59,6 +59,7 @@ static int settle_params(const chimere_engine_params *p, chimere_engine_params *
     rc = rc ? rc : check_range("n_batch", p->n_batch, 1, 65536, e);
     rc = rc ? rc : check_range("n_queue", p->n_queue, 1, 4096, e);
     rc = rc ? rc : check_range("n_marks", p->n_marks, 1, 4096, e);
+    rc = rc ? rc : check_range("n_lora", p->n_lora, 1, CHIMERE_LORA_MAX, e);
     if (rc)
         return rc;
     out->n_slots = p->n_slots ? p->n_slots : 4;
@@ -74,7 +75,8 @@ static int open_model(ch_model **m, const chimere_engine_params *p, bool meta_on
                           .meta_only = meta_only, .k_type = p->kv_type_k, .v_type = p->kv_type_v, .no_kv_hadamard = p->no_kv_hadamard,
                           .state_type = p->state_type, .chunk_form = p->chunk_form, .no_repack = p->no_repack, .panel_cache = p->panel_cache,
                           .panel_cache_bytes = p->panel_cache_bytes, .progress = p->progress,
-                          .progress_user = p->progress_user};
+                          .progress_user = p->progress_user, .n_lora = (size_t)p->n_lora};
+    for (int32_t i = 0; i < p->n_lora; i++) mp.lora[i] = (ch_model_lora){p->lora[i].path, p->lora[i].scale};
     return ch_model_open(m, p->model_path, &mp, e);
 }
 
@@ -217,7 +219,8 @@ static int fill_info(chimere_engine *eng, const chimere_engine_params *p, ch_err
         .template_has_tools = eng->chat && ch_template_mentions(eng->chat, "tools"),
         .n_vocab = mi->n_vocab, .n_layer = mi->n_layer, .n_embd = mi->n_embd, .n_ctx_train = mi->n_ctx_train,
         .n_ctx = choose_ctx(p, mi), .n_slots = p->n_slots, .n_threads = mi->n_threads, .n_batch = p->n_batch,
-        .n_queue = p->n_queue, .bos = ch_vocab_bos(eng->vocab), .eos = ch_vocab_eos(eng->vocab), .n_params = mi->n_params};
+        .n_queue = p->n_queue, .bos = ch_vocab_bos(eng->vocab), .eos = ch_vocab_eos(eng->vocab), .n_params = mi->n_params,
+        .fingerprint = ch_model_plan(eng->model)->fingerprint};
     if (mi->n_ctx_train > 0 && eng->info.n_ctx > mi->n_ctx_train)
         ch_log(CH_LOG_WARN, "context of %d tokens: the model was trained for %d", (int)eng->info.n_ctx,
                (int)mi->n_ctx_train);

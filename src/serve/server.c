@@ -398,7 +398,7 @@ int ch_serve_set_engine(ch_serve *s, chimere_engine *engine) {
         s->shown_name = ch_utf8_valid(file, n) ? ch_strndup(file, n) : copy("model");
     if (!s->shown_name)
         return CH_ENOMEM;
-    uint64_t h = ch_hash64(chimere_version(), strlen(chimere_version()), info->n_params);
+    uint64_t h = ch_hash64(chimere_version(), strlen(chimere_version()), info->n_params ^ info->fingerprint);
     h = ch_hash64(file, strlen(file), h);
     snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%012llx", (unsigned long long)(h & 0xffffffffffffULL));
     atomic_store(&s->engine, engine); // everything above is read only after this

@@ -2,11 +2,23 @@
 //
 // What the trainer would compute in another way than the file asks for is refused by name: keys that change the computation, tensors
 // that no block has a place for, shapes that differ.
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "train/model.h"
 
 enum { MAX_BLOCKS = 127 };
+
+// An error of this file.
+static int fail(const ch_gguf *g, ch_error *e, int code, const char *fmt, ...) CH_PRINTF(4, 5);
+static int fail(const ch_gguf *g, ch_error *e, int code, const char *fmt, ...) {
+    char text[240];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return ch_error_set(e, code, "%s: %s", ch_gguf_path(g), text);
+}
 
 typedef struct reader {
     const ch_gguf *g;
@@ -27,8 +39,8 @@ static int32_t get_int(reader *r, const char *name, int64_t def) {
     if (r->rc) return 0;
     int rc = ch_gguf_get_u32(r->g, key_of(r, name, key), &v, r->e);
     if (rc == 0 && def >= 0) return (int32_t)def;
-    if (rc == 0) rc = ch_error_set(r->e, CH_EFORMAT, "key %s is missing", key);
-    else if (rc > 0 && v > INT32_MAX) rc = ch_error_set(r->e, CH_ERANGE, "key %s is %u", key, v);
+    if (rc == 0) rc = fail(r->g, r->e, CH_EFORMAT, "key %s is missing", key);
+    else if (rc > 0 && v > INT32_MAX) rc = fail(r->g, r->e, CH_ERANGE, "key %s is %u", key, v);
     if (rc < 0) r->rc = rc;
     return r->rc ? 0 : (int32_t)v;
 }
@@ -55,7 +67,7 @@ static int32_t get_per_block(reader *r, const char *name, uint32_t v[MAX_BLOCKS]
 }
 
 static void refuse(reader *r, const char *name, const char *why) {
-    if (r->rc == 0) r->rc = ch_error_set(r->e, CH_EUNSUPPORTED, "key %s.%s: %s", r->arch, name, why);
+    if (r->rc == 0) r->rc = fail(r->g, r->e, CH_EUNSUPPORTED, "key %s.%s: %s", r->arch, name, why);
 }
 
 // Keys that would change the computation in a way that the trainer has not.
@@ -134,10 +146,10 @@ int ch_train_read_shape(ch_train_shape *s, const ch_gguf *g, ch_error *e) {
     ch_gguf_str arch;
     *s = (ch_train_shape){0};
     int rc = ch_gguf_get_str(g, "general.architecture", &arch, e);
-    if (rc == 0) rc = ch_error_set(e, CH_EFORMAT, "key general.architecture is missing");
+    if (rc == 0) rc = fail(g, e, CH_EFORMAT, "key general.architecture is missing");
     const ch_gguf_tensor *embd = ch_gguf_find_tensor(g, "token_embd.weight");
-    if (rc > 0 && arch.n >= sizeof s->arch) rc = ch_error_set(e, CH_EUNSUPPORTED, "an architecture that cannot be trained");
-    if (rc > 0 && !embd) rc = ch_error_set(e, CH_EFORMAT, "tensor token_embd.weight is missing");
+    if (rc > 0 && arch.n >= sizeof s->arch) rc = fail(g, e, CH_EUNSUPPORTED, "an architecture that cannot be trained");
+    if (rc > 0 && !embd) rc = fail(g, e, CH_EFORMAT, "tensor token_embd.weight is missing");
     if (rc > 0) {
         memcpy(s->arch, arch.p, arch.n);
         reader r = {.g = g, .arch = s->arch, .e = e};
@@ -154,7 +166,6 @@ int ch_train_read_shape(ch_train_shape *s, const ch_gguf *g, ch_error *e) {
         check_common(&r, s);
         rc = r.rc;
     }
-    if (rc < 0) ch_error_prefix(e, "%s", ch_gguf_path(g));
     return rc;
 }
 
@@ -169,16 +180,16 @@ static bool same_shape(const ch_gguf_tensor *g, const ch_train_tensor *t) { // b
     return memcmp(a, b, sizeof a) == 0;
 }
 
-static int read_tensor(const ch_gguf_tensor *g, const ch_train_tensor *t, float *w, ch_error *e) {
+static int read_tensor(const ch_gguf *file, const ch_gguf_tensor *g, const ch_train_tensor *t, float *w, ch_error *e) {
     if (!same_shape(g, t))
-        return ch_error_set(e, CH_EFORMAT, "tensor %s has shape [%llu, %llu, %llu], expected [%llu, %llu, %llu]", g->name, (unsigned long long)g->ne[0],
+        return fail(file, e, CH_EFORMAT, "tensor %s has shape [%llu, %llu, %llu], expected [%llu, %llu, %llu]", g->name, (unsigned long long)g->ne[0],
                             (unsigned long long)g->ne[1], (unsigned long long)g->ne[2], (unsigned long long)t->ne[0],
                             (unsigned long long)(t->n_dims > 1 ? t->ne[1] : 1), (unsigned long long)(t->n_dims > 2 ? t->ne[2] : 1));
-    if (!g->type->decode) return ch_error_set(e, CH_EUNSUPPORTED, "tensor %s has type %s, which holds no weights", g->name, g->type->name);
+    if (!g->type->decode) return fail(file, e, CH_EUNSUPPORTED, "tensor %s has type %s, which holds no weights", g->name, g->type->name);
     g->type->decode(g->data, w, t->n);
     for (size_t i = 0; i < t->n; i++) {
         if (!isfinite(w[i]) || (t->init == CH_TRAIN_DECAY && !(w[i] < 0)))
-            return ch_error_set(e, CH_EFORMAT, "tensor %s: value %zu is %g", g->name, i, (double)w[i]);
+            return fail(file, e, CH_EFORMAT, "tensor %s: value %zu is %g", g->name, i, (double)w[i]);
         if (t->init == CH_TRAIN_DECAY) w[i] = logf(-w[i]);
     }
     ch_map_drop(g->data, g->size); // the weights need not be in memory twice
@@ -188,17 +199,16 @@ static int read_tensor(const ch_gguf_tensor *g, const ch_train_tensor *t, float 
 int ch_train_read_weights(const ch_train_model *m, const ch_gguf *g, float *w, ch_error *e) {
     const size_t n = m->lora.n ? m->n_frozen_tensor : m->n_tensor, n_file = ch_gguf_n_tensors(g);
     bool *used = ch_alloc(n_file + 1);
-    int rc = used ? 0 : ch_error_set(e, CH_ENOMEM, "no memory");
+    int rc = used ? 0 : fail(g, e, CH_ENOMEM, "no memory");
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const ch_train_tensor *t = &m->tensor[i];
         const ch_gguf_tensor *x = ch_gguf_find_tensor(g, t->name);
         if (!x && strstr(t->name, ".nextn.shared_head_norm.")) x = ch_gguf_find_tensor(g, "output_norm.weight"); // the trunk's serves
-        rc = x ? read_tensor(x, t, w + t->off, e) : ch_error_set(e, CH_EFORMAT, "tensor %s is missing", t->name);
+        rc = x ? read_tensor(g, x, t, w + t->off, e) : fail(g, e, CH_EFORMAT, "tensor %s is missing", t->name);
         if (x) used[x - ch_gguf_tensor_at(g, 0)] = true;
     }
     for (size_t i = 0; rc == 0 && i < n_file; i++)
-        if (!used[i]) rc = ch_error_set(e, CH_EUNSUPPORTED, "tensor %s has no place in a model that can be trained", ch_gguf_tensor_at(g, i)->name);
-    if (rc) ch_error_prefix(e, "%s", ch_gguf_path(g));
+        if (!used[i]) rc = fail(g, e, CH_EUNSUPPORTED, "tensor %s has no place in a model that can be trained", ch_gguf_tensor_at(g, i)->name);
     ch_free(used);
     return rc;
 }

@@ -1,4 +1,5 @@
-// Training that begins with a model file: its weights as they were written; low-rank adapters beside them, which alone change.
+// Training that begins with a model file: its weights as they were written; low-rank adapters beside them, which alone change; the
+// engine with them, and with the merged model, gives the trainer's logits.
 // time limit: 240 s
 #include "grad/cases.h"
 #include "grad/fixture.h"
@@ -98,6 +99,70 @@ static void test_curve(void **state) {
     ch_free(w);
     close_fixture(&f), close_fixture(&g), close_fixture(&all);
     close_files(&p);
+}
+
+// ---- the engine with the exported adapter, and with the merged model ------------------------------------------------------------------
+static const char *const subsets[] = {
+    "\"lora\": {\"rank\": 4, \"alpha\": 6},",
+    "\"lora\": {\"rank\": 3, \"alpha\": 6, \"targets\": [\"attn_k\", \"ffn_gate_inp\", \"ffn_gate_exps\", \"ffn_up_exps\", \"ffn_down_exps\", \"ssm_alpha\", \"ssm_beta\", "
+    "\"ffn_down_shexp\", \"nextn.eh_proj\"]},",
+    "\"lora\": {\"rank\": 2, \"alpha\": 6, \"targets\": [\"output\", \"attn_qkv\", \"attn_output\", \"ffn_up\"]},",
+    "\"lora\": {\"rank\": 5, \"alpha\": 6, \"targets\": [\"ssm_in\"]},",
+    "\"lora\": {\"rank\": 1, \"alpha\": 6, \"targets\": [\"ssm_out\", \"attn_v\", \"ffn_down_exps\", \"ffn_gate_inp\", \"ffn_up_shexp\"]},",
+};
+typedef struct engine_case {
+    int kind, subset;
+} engine_case;
+static const engine_case engines[] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {0, 1}, {1, 2}, {2, 3}, {3, 4}};
+enum { N_ENGINES = sizeof engines / sizeof *engines };
+
+static ch_model *open_engine(const char *path, const char *adapter, bool mtp) {
+    ch_error e;
+    ch_model *m;
+    if (ch_model_open(&m, path, &(ch_model_params){.tier = "ref", .n_threads = 1, .mtp = mtp, .lora = {{adapter, 1}}, .n_lora = adapter != NULL}, &e)) fail_msg("%s", e.msg);
+    return m;
+}
+
+static void test_adapter(void **state) {
+    const engine_case *k = *state;
+    files p;
+    fixture f;
+    ch_error e;
+    ch_gguf *g;
+    open_files(&p, k->kind);
+    open_from(&f, &p, subsets[k->subset], 1, ", \"average\": 0.5, \"mtp_weight\": 1");
+    steps(&f, 4);
+    const bool mtp = f.t->model.mtp.on;
+    if (ch_trainer_export_adapter(f.t, p.adapter, false, &e) || ch_gguf_open(&g, p.adapter, &e)) fail_msg("%s", e.msg);
+    assert_int_equal(ch_gguf_n_tensors(g), f.t->model.n_tensor - f.t->model.n_frozen_tensor);
+    ch_gguf_close(&g);
+    ch_model *m = open_engine(p.model, p.adapter, mtp);
+    check_engine(&f, m, (size_t)p.n_vocab, "adapter");
+    ch_model_close(&m);
+    ch_gguf *vocab;
+    char merged[512];
+    snprintf(merged, sizeof merged, "%s", temp_path("merged"));
+    if (ch_gguf_open(&vocab, p.vocab, &e) || ch_trainer_export(f.t, merged, CH_TYPE_F32, false, vocab, NULL, 0, &e)) fail_msg("%s", e.msg);
+    m = open_engine(merged, NULL, mtp);
+    check_engine(&f, m, (size_t)p.n_vocab, "merged");
+    ch_model_close(&m);
+    // The average, in both files.
+    if (ch_trainer_export_adapter(f.t, p.adapter, true, &e) || ch_trainer_export(f.t, merged, CH_TYPE_F32, true, vocab, NULL, 0, &e)) fail_msg("%s", e.msg);
+    memcpy(f.t->w + f.t->model.n_frozen, f.t->mean, f.t->n_trained * sizeof(float));
+    m = open_engine(p.model, p.adapter, mtp);
+    check_engine(&f, m, (size_t)p.n_vocab, "adapter, average");
+    ch_model_close(&m);
+    m = open_engine(merged, NULL, mtp);
+    check_engine(&f, m, (size_t)p.n_vocab, "merged, average");
+    ch_model_close(&m);
+    if (mtp) { // a part that is left out: its adapters too
+        m = open_engine(p.model, p.adapter, false);
+        ch_model_close(&m);
+    }
+    ch_gguf_close(&vocab);
+    close_fixture(&f);
+    close_files(&p);
+    unlink(merged);
 }
 
 static void test_resume(void **state) {
@@ -245,7 +310,7 @@ static void test_files(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest test[2 * N_KINDS + 3];
+    struct CMUnitTest test[2 * N_KINDS + N_ENGINES + 3];
     static char name[2 * N_KINDS][64];
     size_t n = 0;
     for (size_t i = 0; i < N_KINDS; i++) {
@@ -254,6 +319,8 @@ int main(void) {
         test[n++] = (struct CMUnitTest){.name = name[2 * i], .test_func = test_from, .initial_state = (void *)(intptr_t)i};
         test[n++] = (struct CMUnitTest){.name = name[2 * i + 1], .test_func = test_curve, .initial_state = (void *)(intptr_t)i};
     }
+    for (size_t i = 0; i < N_ENGINES; i++)
+        test[n++] = (struct CMUnitTest){.name = kinds[engines[i].kind].name, .test_func = test_adapter, .initial_state = (void *)(uintptr_t)&engines[i]};
     const struct CMUnitTest more[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_refused), cmocka_unit_test(test_files)};
     memcpy(test + n, more, sizeof more);
     return _cmocka_run_group_tests("lora", test, n + 3, NULL, NULL);

@@ -43,6 +43,8 @@ void ch_op_dry_begin(ch_op *op) {
 int ch_op_dry_end(ch_op *op, ch_error *e) {
     op->dry = false;
     op->scratch_used = 0;
+    if (op->refused)
+        return ch_error_set(e, CH_EUNSUPPORTED, "%s: an adapter cannot be added to a matrix that is read row by row or head by head", op->refused->name);
     size_t n = (size_t)ch_pool_size(op->pool), total;
     if (!ch_round_up_size(op->work_part, 64, &op->work_part) || !ch_round_up_size(op->attn_part, 64, &op->attn_part) ||
         !ch_mul_size(op->work_part, n, &op->need[BUF_WORK]) || !ch_mul_size(op->attn_part, n, &op->need[BUF_ATTN_WORK]))
@@ -93,6 +95,9 @@ void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float) {
 void ch_op_count(ch_op *op, const ch_weight *w, size_t n_mat, size_t n_row) {
     op->counts.weight_bytes += (w->packed ? w->packed_bytes : w->raw_bytes) / w->n_mat * n_mat;
     op->counts.mul_adds += (uint64_t)w->n_in * w->n_out * n_row;
+    if (!w->lora) return;
+    op->counts.weight_bytes += w->lora->rank * (w->n_in + w->n_out) * sizeof(float) * n_mat;
+    op->counts.mul_adds += (uint64_t)w->lora->rank * (w->n_in + w->n_out) * n_row;
 }
 
 ch_op_counts ch_op_get_counts(const ch_op *op) { return op->counts; }

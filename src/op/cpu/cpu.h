@@ -21,6 +21,7 @@ enum {
     BUF_WINDOW,   // convolution windows of tentative rows, and an output row that nobody reads
     BUF_TRIAL,    // states of tentative rows, one head per worker
     BUF_MOE,      // everything of a MoE call
+    BUF_LORA,     // rows between the matrices of adapters
     BUF_N
 };
 
@@ -43,6 +44,7 @@ struct ch_op {
     ch_op_counts counts;
     ch_op_share *share; // [n_share], noted in the dry run
     size_t n_share, cap_share;
+    const ch_weight *refused; // has adapters where they cannot be added
 };
 
 // Rows smaller than this (floats in all) are done by the caller alone: waking workers costs more than the work.
@@ -67,6 +69,21 @@ typedef struct ch_conv_run {
 void ch_op_conv_share(const ch_op *op, const ch_conv_run *r, int worker, int n_workers);
 void ch_op_count(ch_op *op, const ch_weight *w, size_t n_mat, size_t n_row); // n_mat of its matrices with n_row rows in all
 void ch_op_run(ch_op *op, ch_pool_fn fn, void *arg, size_t n_float); // pool, or the caller alone when small
+
+// ---- lora.c
+static inline size_t ch_op_lora_rank(const ch_weight *w) { return w->lora ? w->lora->rank : 0; }
+void ch_op_lora_refuse(ch_op *op, const ch_weight *w); // dry run: this op adds none
+// low[i] = (A x)[i] for i in [k0, k1), of matrix mat of the weight.
+void ch_op_lora_project(const ch_op *op, const ch_weight *w, size_t mat, size_t k0, size_t k1, const float *x, float *low);
+// y[t][r] += (B low[t])[r] for r in [r0, r1)
+typedef struct ch_op_lora_rows {
+    size_t mat, r0, r1, n_row;
+    const float *low; // rows ld_low apart
+    size_t ld_low;
+    float *y; // rows ld_y apart
+    size_t ld_y;
+} ch_op_lora_rows;
+void ch_op_lora_add(const ch_op *op, const ch_weight *w, const ch_op_lora_rows *a);
 
 // Softmax attention of prepared queries over pages that hold the step's own rows already (attend.c).
 typedef struct ch_op_attend {

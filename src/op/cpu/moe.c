@@ -31,6 +31,8 @@ typedef struct moe_job {
     float *gate, *up;     // [n_slot][n_ff]
     uint8_t *act_hid;     // [n_slot] packed hidden rows, unless their kind is CH_ACT_F32
     float *out;           // [n_slot][n_embd]
+    float *low_in, *low_hid; // rows between the matrices of adapters: [n_slot][rank of gate, then of up], [n_slot][rank of down]
+    size_t rank_gate, rank_in;
 } moe_job;
 
 static float gate_of(int gating, float z) {
@@ -119,15 +121,28 @@ static void each_expert(const moe_job *j, size_t n_out, int worker, int n_worker
     }
 }
 
+// Of slots [b, e): the adapters' inner values of w. x: [n_slot] rows, or rows of the step (by_slot false).
+static void project(const moe_job *j, const ch_weight *w, const float *x, bool by_slot, size_t b, size_t e, float *low, size_t ld_low) {
+    if (!w->lora) return;
+    for (size_t p = b, expert = 0; p < e; p++) {
+        while ((size_t)j->first[expert + 1] <= p) expert++;
+        ch_op_lora_project(j->op, w, expert, 0, w->lora->rank, x + (by_slot ? p : (size_t)j->slot_row[p]) * w->n_in, low + p * ld_low);
+    }
+}
+
 static void product(const moe_job *j, const ch_weight *w, size_t x, size_t r0, size_t r1, const uint8_t *act, size_t ld,
                     float *y, size_t ld_y, void *work) {
     size_t p0 = (size_t)j->first[x], n = (size_t)j->first[x + 1] - p0;
     y += p0 * ld_y;
     j->op->kern.matmul(&w->mat[x], r0, r1, act + p0 * ld, ld, n, y, ld_y, work);
-    if (!w->bias && !w->factor) return;
-    for (size_t t = 0; t < n; t++)
+    for (size_t t = 0; t < n && (w->bias || w->factor); t++)
         for (size_t r = r0; r < r1; r++)
             y[t * ld_y + r] = y[t * ld_y + r] * (w->factor ? w->factor[x] : 1.0f) + (w->bias ? w->bias[x * w->n_out + r] : 0.0f);
+    if (!w->lora) return;
+    bool down = w == j->a->down;
+    size_t ld_low = down ? w->lora->rank : j->rank_in;
+    const float *low = down ? j->low_hid : w == j->a->gate ? j->low_in : j->low_in + j->rank_gate;
+    ch_op_lora_add(j->op, w, &(ch_op_lora_rows){x, r0, r1, n, low + p0 * ld_low, ld_low, y, ld_y});
 }
 
 static void in_product(const moe_job *j, const ch_weight *w, size_t x, size_t r0, size_t r1, float *y, size_t ld_y, void *work) {
@@ -200,6 +215,8 @@ static void moe_worker(void *arg, int worker, int n_workers) {
     if (worker == 0) sort_slots(j);
     ch_pool_barrier(pool);
     gather_slots(j, sb, se);
+    if (a->gate) project(j, a->gate, a->x, false, sb, se, j->low_in, j->rank_in);
+    if (a->up) project(j, a->up, a->x, false, sb, se, j->low_in + j->rank_gate, j->rank_in);
     ch_pool_barrier(pool);
     each_expert(j, a->up ? j->n_ff : 2 * j->n_ff, worker, n_workers, !a->gate ? gateless_of : a->up ? gate_up_of : merged_of);
     ch_pool_barrier(pool);
@@ -208,6 +225,7 @@ static void moe_worker(void *arg, int worker, int n_workers) {
         if (!a->up) k->swiglu(j->up + p * 2 * j->n_ff, j->up + p * 2 * j->n_ff + j->n_ff, j->n_ff, hid);
         if (j->kind_hid) k->act_pack(j->kind_hid, hid, j->n_ff, j->act_hid + p * j->ld_hid);
     }
+    project(j, a->down, j->gate, true, sb, se, j->low_hid, ch_op_lora_rank(a->down));
     ch_pool_barrier(pool);
     each_expert(j, j->n_embd, worker, n_workers, down_of);
     ch_pool_barrier(pool);
@@ -260,6 +278,9 @@ void ch_op_moe(ch_op *op, const ch_op_moe_args *a) {
     j.up = carve(base, &used, j.n_slot * j.n_ff * (a->up ? 1 : 2), sizeof *j.up);
     j.act_hid = carve(base, &used, j.n_slot, j.ld_hid);
     j.out = carve(base, &used, j.n_slot * j.n_embd, sizeof *j.out);
+    j.rank_gate = a->gate ? ch_op_lora_rank(a->gate) : 0, j.rank_in = j.rank_gate + (a->up ? ch_op_lora_rank(a->up) : 0);
+    j.low_in = carve(base, &used, j.n_slot * j.rank_in, sizeof *j.low_in);
+    j.low_hid = carve(base, &used, j.n_slot * ch_op_lora_rank(a->down), sizeof *j.low_hid);
     if (!ch_op_need(op, BUF_MOE, used)) return;
     ch_pool_run(op->pool, moe_worker, &j);
     op->counts.moe_calls++, op->counts.experts += j.n_active;

@@ -22,6 +22,7 @@ static void get_rows_worker(void *arg, int worker, int n_workers) {
 }
 
 void ch_op_get_rows(ch_op *op, const ch_weight *w, const int32_t *id, size_t n_row, float *y) {
+    ch_op_lora_refuse(op, w);
     if (op->dry) return;
     ch_op_run(op, get_rows_worker, &(rows_job){.op = op, .w = w, .id = id, .n_row = n_row, .y = y}, n_row * w->n_in);
 }
@@ -117,9 +118,25 @@ typedef struct mul_job {
     const float *x;
     bool want[CH_ACT_N]; // kinds of activations that some matrix asks for
     size_t ld[CH_ACT_N]; // bytes of a row
+    size_t rank;         // of all adapters; [n_row][rank] in BUF_LORA
 } mul_job;
 
 static uint8_t *act_buf(const ch_op *op, int kind) { return op->buf[BUF_ACT + kind - 1]; }
+
+// This worker's share of the adapters' inner values.
+static void project(const mul_job *j, int worker, int n_workers) {
+    const size_t n_in = j->mul[0].w->n_in;
+    float *low = (float *)j->op->buf[BUF_LORA];
+    size_t b, e;
+    ch_pool_split(j->n_row * j->rank, 1, worker, n_workers, &b, &e);
+    while (b < e) {
+        size_t row = b / j->rank, k = b % j->rank, i = 0;
+        while (k >= ch_op_lora_rank(j->mul[i].w)) k -= ch_op_lora_rank(j->mul[i++].w);
+        const size_t rank = ch_op_lora_rank(j->mul[i].w), n = rank - k < e - b ? rank - k : e - b;
+        ch_op_lora_project(j->op, j->mul[i].w, 0, k, k + n, j->x + row * n_in, low + b - k);
+        b += n;
+    }
+}
 
 // Outputs r0..r1 of one matrix for all rows, with bias and factor.
 static void mul_rows(ch_op *op, const ch_op_mul *mul, size_t r0, size_t r1, const void *act, size_t ld_act, size_t n_row,
@@ -141,14 +158,15 @@ static void mul_worker(void *arg, int worker, int n_workers) {
     ch_op *op = j->op;
     size_t n_in = j->mul[0].w->n_in, b, e;
     ch_pool_split(j->n_row, 1, worker, n_workers, &b, &e);
-    bool packed = false;
+    bool packed = j->rank > 0;
+    if (packed) project(j, worker, n_workers);
     for (int kind = 1; kind < CH_ACT_N; kind++) {
         if (!j->want[kind]) continue;
         packed = true;
         for (size_t i = b; i < e; i++) op->kern.act_pack(kind, j->x + i * n_in, n_in, act_buf(op, kind) + i * j->ld[kind]);
     }
     if (packed) ch_pool_barrier(op->pool);
-    size_t total = 0, seen = 0;
+    size_t total = 0, seen = 0, rank = 0;
     for (size_t i = 0; i < j->n_mul; i++) total += (j->mul[i].w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN;
     ch_pool_split(total, 1, worker, n_workers, &b, &e);
     void *work = op->buf[BUF_WORK] + (size_t)worker * op->work_part;
@@ -157,10 +175,14 @@ static void mul_worker(void *arg, int worker, int n_workers) {
         size_t grains = (w->n_out + CH_MAT_GRAIN - 1) / CH_MAT_GRAIN, g0 = b > seen ? b - seen : 0;
         size_t g1 = e - seen < grains ? e - seen : grains;
         int kind = op->kern.act_kind(w->type, w->n_in);
+        size_t r0 = g0 * CH_MAT_GRAIN, r1 = g1 * CH_MAT_GRAIN < w->n_out ? g1 * CH_MAT_GRAIN : w->n_out;
         if (g0 < g1)
-            mul_rows(op, &j->mul[i], g0 * CH_MAT_GRAIN, g1 * CH_MAT_GRAIN < w->n_out ? g1 * CH_MAT_GRAIN : w->n_out,
-                     kind ? (const void *)act_buf(op, kind) : j->x, kind ? j->ld[kind] : n_in * sizeof(float), j->n_row, work);
-        seen += grains;
+            mul_rows(op, &j->mul[i], r0, r1, kind ? (const void *)act_buf(op, kind) : j->x, kind ? j->ld[kind] : n_in * sizeof(float), j->n_row,
+                     work);
+        if (g0 < g1 && w->lora)
+            ch_op_lora_add(op, w, &(ch_op_lora_rows){.r0 = r0, .r1 = r1, .n_row = j->n_row, .low = (float *)op->buf[BUF_LORA] + rank,
+                                                     .ld_low = j->rank, .y = j->mul[i].y, .ld_y = j->mul[i].ld_y ? j->mul[i].ld_y : w->n_out});
+        seen += grains, rank += ch_op_lora_rank(w);
     }
 }
 
@@ -171,7 +193,9 @@ void ch_op_matmul(ch_op *op, const ch_op_mul *mul, size_t n_mul, const float *x,
         size_t work = op->kern.mat_work_bytes(mul[i].w->type, mul[i].w->n_in);
         if (op->dry && work > op->work_part) op->work_part = work;
         j.want[op->kern.act_kind(mul[i].w->type, mul[i].w->n_in)] = true;
+        j.rank += ch_op_lora_rank(mul[i].w);
     }
+    ch_op_need(op, BUF_LORA, n_row * j.rank * sizeof(float));
     for (int kind = 1; kind < CH_ACT_N; kind++) {
         if (!j.want[kind]) continue;
         j.ld[kind] = op->kern.act_bytes(kind, mul[0].w->n_in);
@@ -225,6 +249,7 @@ static void heads_worker(void *arg, int worker, int n_workers) {
 void ch_op_matmul_heads(ch_op *op, const ch_op_heads *a, size_t n_row) {
     heads_job j = {.op = op, .a = a, .n_row = n_row, .kind = op->kern.act_kind(a->w->type, a->w->n_in)};
     size_t work = op->kern.mat_work_bytes(a->w->type, a->w->n_in);
+    ch_op_lora_refuse(op, a->w);
     if (op->dry && work > op->work_part) op->work_part = work;
     if (j.kind != CH_ACT_F32) {
         j.ld_act = op->kern.act_bytes(j.kind, a->w->n_in);
