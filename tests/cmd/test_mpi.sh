@@ -83,6 +83,14 @@ END
     ok "$n processes: a model that runs" "$chimere" run -m "$tmp/ranks$n/model.gguf" -p 'the cat' -n 4
 done
 
+# MeZO: losses alone go round.
+for n in 1 2; do
+    config mezo$n 12
+    sed -i 's/"average": 0.9/"method": "mezo"/' "$tmp/mezo$n.json"
+    ok "MeZO, $n processes" ranks $n "$chimere" train "$tmp/mezo$n.json" --mpi -q
+done
+ok 'MeZO: losses and slopes as with one' same_logs <(without_speed "$tmp/mezo1/log.jsonl") <(without_speed "$tmp/mezo2/log.jsonl")
+
 # Killed and gone on with: by as many to the same bits, by more to the same numbers.
 config cut 20
 killed=0
