@@ -45,26 +45,26 @@ int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e) {
     return rc;
 }
 
-static int load(ch_trainer *t, const ch_map *m, const char *path, ch_error *e) {
+int ch_trainer_restore(ch_trainer *t, const uint8_t *data, size_t size, const char *name, ch_error *e) {
     header h;
     float *a[4];
     const size_t n_array = arrays_of(t, a), bytes = t->n_trained * sizeof(float);
-    if (m->size < sizeof h) return ch_error_set(e, CH_EFORMAT, "%s: no checkpoint: %zu bytes", path, m->size);
-    memcpy(&h, m->data, sizeof h);
-    if (memcmp(h.magic, magic, sizeof magic) != 0) return ch_error_set(e, CH_EFORMAT, "%s: no checkpoint", path);
+    if (size < sizeof h) return ch_error_set(e, CH_EFORMAT, "%s: no checkpoint: %zu bytes", name, size);
+    memcpy(&h, data, sizeof h);
+    if (memcmp(h.magic, magic, sizeof magic) != 0) return ch_error_set(e, CH_EFORMAT, "%s: no checkpoint", name);
     if (h.hash != hash_of(t) || h.n_param != t->n_trained || h.n_array != n_array)
-        return ch_error_set(e, CH_ESTATE, "%s: made with another model or other adapters, by another method, or with and without a running average", path);
-    if (m->size != sizeof h + n_array * bytes + sizeof(uint64_t))
-        return ch_error_set(e, CH_EFORMAT, "%s: %zu bytes, expected %zu", path, m->size, sizeof h + n_array * bytes + sizeof(uint64_t));
+        return ch_error_set(e, CH_ESTATE, "%s: made with another model or other adapters, by another method, or with and without a running average", name);
+    if (size != sizeof h + n_array * bytes + sizeof(uint64_t))
+        return ch_error_set(e, CH_EFORMAT, "%s: %zu bytes, expected %zu", name, size, sizeof h + n_array * bytes + sizeof(uint64_t));
     uint64_t sum = ch_hash64(&h, sizeof h, 0), stored;
-    for (size_t i = 0; i < n_array; i++) sum = ch_hash64(m->data + sizeof h + i * bytes, bytes, sum);
-    memcpy(&stored, m->data + m->size - sizeof stored, sizeof stored);
-    if (sum != stored) return ch_error_set(e, CH_EFORMAT, "%s: damaged (checksum)", path);
+    for (size_t i = 0; i < n_array; i++) sum = ch_hash64(data + sizeof h + i * bytes, bytes, sum);
+    memcpy(&stored, data + size - sizeof stored, sizeof stored);
+    if (sum != stored) return ch_error_set(e, CH_EFORMAT, "%s: damaged (checksum)", name);
     if (t->feed.set_state) {
         int rc = t->feed.set_state(t->feed.user, &h.data, e);
         if (rc) return rc;
     }
-    for (size_t i = 0; i < n_array; i++) memcpy(a[i], m->data + sizeof h + i * bytes, bytes);
+    for (size_t i = 0; i < n_array; i++) memcpy(a[i], data + sizeof h + i * bytes, bytes);
     t->step = h.step, t->n_tokens = h.n_tokens;
     return 0;
 }
@@ -73,7 +73,7 @@ int ch_trainer_load(ch_trainer *t, const char *path, ch_error *e) {
     ch_map m;
     int rc = ch_map_open(&m, path, e);
     if (rc) return rc;
-    rc = load(t, &m, path, e);
+    rc = ch_trainer_restore(t, m.data, m.size, path, e);
     ch_map_close(&m);
     return rc;
 }

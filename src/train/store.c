@@ -195,35 +195,41 @@ static bool is_sound(const ch_store *s, const ch_train_data_params *p) {
     return true;
 }
 
+bool ch_store_read(ch_store *s, const ch_train_data_params *p, uint64_t key, const uint8_t *data, size_t size) {
+    uint64_t head[4];
+    bool ok = size >= HEAD && memcmp(data, magic, sizeof magic) == 0;
+    if (ok)
+        memcpy(head, data + sizeof magic, sizeof head);
+    // Counts are bounded by the size before they are multiplied.
+    ok = ok && head[0] == key && head[1] >= 1 && head[1] <= size / 9 && head[2] <= size / 6 &&
+         size == HEAD + 8 * (head[1] + 1) + 6 * head[2] + head[1];
+    *s = (ch_store){0};
+    if (!ok)
+        return false;
+    s->key = key;
+    s->n_doc = (size_t)head[1];
+    s->n_token = head[2];
+    s->begin = (const uint64_t *)(const void *)(data + HEAD);
+    s->token = (const int32_t *)(const void *)(s->begin + s->n_doc + 1);
+    s->weight = (const uint16_t *)(const void *)(s->token + s->n_token);
+    s->source = (const uint8_t *)(s->weight + s->n_token);
+    s->from_cache = true;
+    ok = hash_content(s) == head[3] && is_sound(s, p);
+    if (!ok)
+        *s = (ch_store){0};
+    return ok;
+}
+
 // Maps the cache file; false: there is none, or it is of something else, cut or damaged (it is then made anew).
 static bool load_cache(ch_store *s, const ch_train_data_params *p, uint64_t key) {
     ch_map map;
-    uint64_t head[4];
     if (ch_map_open(&map, p->cache, NULL) != 0)
         return false;
-    bool ok = map.size >= HEAD && memcmp(map.data, magic, sizeof magic) == 0;
-    if (ok)
-        memcpy(head, map.data + sizeof magic, sizeof head);
-    // Counts are bounded by the size before they are multiplied.
-    ok = ok && head[0] == key && head[1] >= 1 && head[1] <= map.size / 9 && head[2] <= map.size / 6 &&
-         map.size == HEAD + 8 * (head[1] + 1) + 6 * head[2] + head[1];
-    if (ok) {
-        s->key = key;
-        s->n_doc = (size_t)head[1];
-        s->n_token = head[2];
-        s->begin = (const uint64_t *)(const void *)(map.data + HEAD);
-        s->token = (const int32_t *)(const void *)(s->begin + s->n_doc + 1);
-        s->weight = (const uint16_t *)(const void *)(s->token + s->n_token);
-        s->source = (const uint8_t *)(s->weight + s->n_token);
-        ok = hash_content(s) == head[3] && is_sound(s, p);
-    }
-    if (!ok) {
-        *s = (ch_store){0};
+    if (!ch_store_read(s, p, key, map.data, map.size)) {
         ch_map_close(&map);
         return false;
     }
     s->map = map;
-    s->from_cache = true;
     return true;
 }
 

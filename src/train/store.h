@@ -19,6 +19,8 @@ typedef struct ch_store {
 
 // key: what the content depends on. Loads p->cache when it holds this key, else tokenises, and writes it where a path is given.
 int ch_store_open(ch_store *s, const ch_train_data_params *p, ch_error *e);
+// A cache file's bytes, 8-byte aligned, which s then points into and does not own; false: of something else, cut or damaged.
+bool ch_store_read(ch_store *s, const ch_train_data_params *p, uint64_t key, const uint8_t *data, size_t size);
 void ch_store_close(ch_store *s);
 
 #endif

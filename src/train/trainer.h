@@ -80,6 +80,8 @@ size_t ch_trainer_bytes(const ch_trainer *t); // memory held
 
 int ch_trainer_save(const ch_trainer *t, const char *path, ch_error *e);
 int ch_trainer_load(ch_trainer *t, const char *path, ch_error *e); // feed set too, when there is one
+// A checkpoint's bytes; name: for errors. When they are refused, nothing has changed.
+int ch_trainer_restore(ch_trainer *t, const uint8_t *data, size_t size, const char *name, ch_error *e);
 // The whole model, adapters merged. tokenizer: file whose tokenizer.* keys are copied; tpl: chat template instead of its own (NULL: that one).
 int ch_trainer_export(const ch_trainer *t, const char *path, ch_type type, bool average, const ch_gguf *tokenizer, const char *tpl,
                       size_t n_tpl, ch_error *e);
