@@ -103,7 +103,7 @@ typedef struct ch_cmd_loras {
     float scale[CH_CMD_MAX_LORAS];
 } ch_cmd_loras;
 bool ch_opt_read_loras(const ch_cmd_options *o, ch_cmd_loras *l);
-const char *ch_opt_nth(const ch_cmd_options *o, int id, int k); // k-th text given; NULL: no more
+const char *ch_opt_nth(const ch_cmd_options *o, int id, int k); // k-th text given (of a setting: the one value, where no flag gives it); NULL: no more
 // "1,4,8" -> numbers, each within the row's range. Returns how many, or -1 after explaining on stderr.
 int ch_opt_int_list(const ch_cmd_options *o, int id, int64_t *out, int max_out);
 

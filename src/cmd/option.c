@@ -477,10 +477,14 @@ const char *ch_opt_text(const ch_cmd_options *o, int id) {
 }
 
 const char *ch_opt_nth(const ch_cmd_options *o, int id, int k) {
-    for (int i = 0; i < o->n_text; i++)
-        if (o->text[i].id == id && k-- == 0)
+    bool typed = false;
+    int n = k;
+    for (int i = 0; i < o->n_text; i++) {
+        typed = typed || o->text[i].id == id;
+        if (o->text[i].id == id && n-- == 0)
             return o->text[i].s;
-    return NULL;
+    }
+    return !typed && k == 0 && o->v[id].given ? o->v[id].s : NULL; // one from a variable or the config file
 }
 
 int ch_opt_int_list(const ch_cmd_options *o, int id, int64_t *out, int max_out) {
