@@ -104,6 +104,9 @@ static void test_slope(void **state) {
 // On batches that were not trained on; both kinds of directions.
 static void test_falls(void **state) {
     (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); // many steps like those of the other tests
+#endif
     for (int noise = 0; noise < 2; noise++) {
         fixture f;
         char train[200];
