@@ -124,9 +124,10 @@ int ch_cmd_train(int argc, char **argv) {
                               .restart = ch_opt_bool(&o, CH_OPT_TRAIN_RESTART), .mpi = ch_opt_bool(&o, CH_OPT_TRAIN_MPI)};
         const bool quiet = ch_opt_bool(&o, CH_OPT_QUIET);
         rc = to ? ch_train_export(&t, to, type->id, ch_opt_bool(&o, CH_OPT_TRAIN_AVERAGE), ch_opt_bool(&o, CH_OPT_TRAIN_MERGE), &e) : train(&t, quiet, &e);
-        code = rc ? CH_EXIT_FAILED : CH_EXIT_OK;
+        // Of several processes one speaks. The launcher ends all as soon as one fails: that has to be the one which has spoken.
+        code = rc && (e.msg[0] || !t.mpi) ? CH_EXIT_FAILED : CH_EXIT_OK;
         if (rc == CH_ECANCELLED && e.msg[0]) fprintf(stderr, "%s\n", e.msg);
-        else if (rc && e.msg[0]) ch_cmd_fail_error("train", &e); // of several processes one speaks
+        else if (rc && e.msg[0]) ch_cmd_fail_error("train", &e);
     }
     ch_cmd_options_free(&o);
     return code;
