@@ -126,7 +126,7 @@ $(B)/tests/%: tests/%.c $(B)/libchimere.a
 NATIVE := peak rows conv delta scan chunk
 CHECKKERN := tests/checkkern/tiers.c tests/checkkern/bench.c
 EMULATED := $(patsubst %.c,$(B)/emulated/%.o,$(filter src/kern/x86/%_avx512.c src/kern/x86/%_amx.c,\
-  $(filter-out $(NATIVE:%=src/kern/x86/%_avx512.c),$(SRC))))
+  $(filter-out $(NATIVE:%=src/kern/x86/%_avx512.c) src/kern/x86/peak_amx.c,$(SRC))))
 $(EMULATED): $(B)/emulated/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,cc)

@@ -107,7 +107,7 @@ int ch_bench_limits_open(ch_bench_limits **out, const ch_model *m, ch_error *e) 
         return ch_free(l), rc;
     ch_cpu cpu;
     ch_cpu_detect(&cpu);
-    ch_kern_peak_init(&l->peak, &cpu);
+    ch_kern_peak_init(&l->peak, &cpu, ch_model_get_info(m)->tier);
     l->m = m;
     const ch_weight *w;
     const uint8_t *p;

@@ -204,15 +204,15 @@ typedef struct ch_kern {
 // Fills *k with the best tier that the processor has and max_tier allows ("ref", "avx2", "avx512", "amx"; NULL: best).
 int ch_kern_init(ch_kern *k, const ch_cpu *cpu, const char *max_tier, ch_error *e);
 
-// What the processor can do at best, to judge kernels by: loops over registers only, and a plain read of memory. Each runs
-// on one thread; *sink takes a result, so that nothing is optimised away.
+// What a tier can do at best, to judge kernels by: loops over registers only (tiles, where it has them), and a plain read of memory.
+// Each runs on one thread; *sink takes a result, so that nothing is optimised away.
 enum { CH_PEAK_READS = 2, CH_PEAK_GRAIN = 1024 };
 typedef struct ch_kern_peak {
-    uint64_t (*int8)(uint64_t rounds, uint32_t *sink); // u8 x s8 dot products; returns operations (multiply and add: 2)
+    uint64_t (*int8)(uint64_t rounds, uint32_t *sink); // products of bytes, summed in 32 bits; returns operations (multiply and add: 2)
     uint64_t (*f32)(uint64_t rounds, uint32_t *sink);  // fused multiply-adds; returns operations
     // Ways to read memory; which one is fastest depends on the machine. p 64-byte aligned, n a multiple of CH_PEAK_GRAIN.
     void (*read[CH_PEAK_READS])(const void *p, size_t n, uint32_t *sink);
 } ch_kern_peak;
-void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu);
+void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu, const char *tier); // as max_tier above, a known name
 
 #endif

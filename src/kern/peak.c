@@ -1,4 +1,4 @@
-// The measuring loops of this processor; plain C where it has no wide instructions.
+// The measuring loops of a tier; plain C where the processor has no wide instructions.
 #include <string.h>
 
 #include "kern/kern.h"
@@ -35,14 +35,17 @@ static void read_ref(const void *p, size_t n, uint32_t *sink) {
     *sink += (uint32_t)sum;
 }
 
-void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu) {
+void ch_kern_peak_init(ch_kern_peak *k, const ch_cpu *cpu, const char *tier) {
     *k = (ch_kern_peak){int8_ref, f32_ref, {read_ref, read_ref}};
 #if defined(__x86_64__)
-    if (cpu->avx2_fma_f16c)
-        ch_kern_peak_set_avx2(k);
-    if (cpu->avx512 && cpu->avx512_vnni)
-        ch_kern_peak_set_avx512(k);
+    const bool amx = !tier || !strcmp(tier, "amx"), avx512 = amx || !strcmp(tier, "avx512"), avx2 = avx512 || !strcmp(tier, "avx2");
+    if (!cpu->avx2_fma_f16c) return;
+    ch_kern_peak_set_avx2(k);
+    if (!avx2) k->int8 = int8_ref, k->f32 = f32_ref; // memory is read as fast as the processor can in any tier
+    if (!avx512 || !cpu->avx512 || !cpu->avx512_vnni) return;
+    ch_kern_peak_set_avx512(k);
+    if (amx && cpu->amx_int8 && ch_cpu_enable_amx()) ch_kern_peak_set_amx(k);
 #else
-    (void)cpu;
+    (void)cpu, (void)tier;
 #endif
 }

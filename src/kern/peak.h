@@ -6,5 +6,6 @@
 
 void ch_kern_peak_set_avx2(ch_kern_peak *k);
 void ch_kern_peak_set_avx512(ch_kern_peak *k);
+void ch_kern_peak_set_amx(ch_kern_peak *k);
 
 #endif

@@ -22,7 +22,7 @@ static double seconds_since(uint64_t t0) {
 }
 
 // What the machine does at best on one thread: the loops that `chimere bench` compares with.
-static void print_limits(const ch_cpu *cpu) {
+static void print_limits(const ch_cpu *cpu, const char *tier) {
     enum { ROUNDS = 2000000, REPEATS = 5 };
     const size_t n = (size_t)256 << 20;
     ch_kern_peak peak;
@@ -31,7 +31,7 @@ static void print_limits(const ch_cpu *cpu) {
     uint8_t *p = ch_alloc_aligned(n, 64);
     if (!p) return;
     memset(p, 1, n);
-    ch_kern_peak_init(&peak, cpu);
+    ch_kern_peak_init(&peak, cpu, tier);
     for (int rep = 0; rep < REPEATS; rep++) {
         for (int way = 0; way < CH_PEAK_READS; way++) {
             const uint64_t t0 = cpu_ns();
@@ -105,7 +105,7 @@ int checkkern_bench(int n_types, char **types) {
     ch_cpu_detect(&cpu);
     const char *tier = n_types && ch_kern_init(&k, &cpu, types[0], NULL) == CH_OK ? types[0] : NULL;
     if (ch_kern_init(&k, &cpu, tier, NULL)) return 1;
-    print_limits(&cpu);
+    print_limits(&cpu, tier);
     printf("%-7s %-8s %6s %6s %6s %7s %7s %7s\n", "tier", "type", "1:GB/s", "pack", "cached", "8:Gop/s", "64", "512");
     const ch_type_info *t;
     for (size_t i = 0; (t = ch_quant_type_at(i)); i++) {

@@ -9,10 +9,10 @@ int ch_op_create(ch_op **out, const char *tier, int n_threads, ch_error *e) {
     if (!op) return ch_error_set(e, CH_ENOMEM, "no memory for the backend");
     ch_cpu cpu;
     ch_cpu_detect(&cpu);
-    ch_kern_peak_init(&op->peak, &cpu);
     int rc = ch_kern_init(&op->kern, &cpu, NULL, e);
     op->best_tier = op->kern.name;
     if (!rc && tier) rc = ch_kern_init(&op->kern, &cpu, tier, e);
+    if (!rc) ch_kern_peak_init(&op->peak, &cpu, op->kern.name);
     if (!rc) rc = ch_pool_create(&op->pool, n_threads, e);
     if (rc) return ch_op_free(&op), rc;
     *out = op;
