@@ -89,6 +89,10 @@ shape=$(awk -F, '{ print NF }' <<<"$csv" | sort | uniq -c | tr -s ' ')
 [ "$shape" = " 5 19" ] && ! grep -q / <<<"$csv" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: CSV of bench: $csv"; }
 expect 0 '^6 pairs of 4 slots: ' "$chimere" bench -m "$model" -p 4 -n 2 -r 1 --slots 4 --subsets
 expect 0 '^4 triples of 4 slots: ' "$chimere" bench -m "$model" -p 4 -n 2 -r 1 --slots 4 --subsets
+for command in run chat serve bench logits; do # each takes what the engine can be told about its cache
+    expect 0 'no-kv-hadamard' "$chimere" "$command" --help
+done
+expect 0 '"reason":"length"' "$chimere" run -m "$model" -p "a b c" -n 2 --json --kv-type-k q4_0 --kv-type-v tq4 --no-kv-hadamard
 expect 2 'not both' "$chimere" bench -m "$model" --json --csv
 
 printf 'hello\n/info\n/think off\n/save %s/c.json\n/reset\n/nothing\n/quit\nnever\n' "$tmp" |
