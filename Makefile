@@ -226,6 +226,7 @@ model:
 PREFIX ?= /usr/local
 install: all $(B)/libchimere.a
 	install -D -m 755 chimere $(DESTDIR)$(PREFIX)/bin/chimere
+	install -D -m 644 models/chimere-mini.gguf $(DESTDIR)$(PREFIX)/share/chimere/models/chimere-mini.gguf
 	install -D -m 644 $(B)/libchimere.a $(DESTDIR)$(PREFIX)/lib/libchimere.a
 	$(if $(wildcard include/chimere.h),install -D -m 644 include/chimere.h $(DESTDIR)$(PREFIX)/include/chimere.h)
 
@@ -240,7 +241,7 @@ clean:
 
 help:
 	@echo 'make                 ./chimere (config=$(config), objects in $(B)/)'
-	@echo 'make run             packages, build, a model (MODEL=file.gguf or random weights), server, first answer'
+	@echo 'make run             packages, build, a model (MODEL=file.gguf, or the model that ships), server, first answer'
 	@echo 'make test            packages, build, every test (TESTS=part-of-a-name to select)'
 	@echo 'make check           fast subset: no packages, no scripts'
 	@echo 'make asan-test       the tests under AddressSanitizer and UBSan; make tsan-test: under ThreadSanitizer'

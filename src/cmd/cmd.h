@@ -115,8 +115,8 @@ int ch_cmd_fail_error(const char *cmd, const ch_error *e);
 const char *ch_cmd_suggest(const char *typed, const char *const *names, int n);
 const ch_cmd_row *ch_cmd_rows(int *n);
 
-// The model to use: -m, CHIMERE_MODEL or the config file, else the shipped one (models/*.gguf beside the binary, in its
-// parent's models/ or share/chimere/models/). NULL after explaining on stderr. *shipped (NULL allowed): none was named.
+// The model to use: -m, CHIMERE_MODEL or the config file, else the shipped one (models/chimere-mini.gguf beside the binary or in
+// a folder above, or share/chimere/models/). NULL after explaining on stderr. *shipped (NULL allowed): none was named.
 const char *ch_cmd_model_path(const ch_cmd_options *o, bool *shipped);
 #define CH_CMD_VERSION "0.1.0"
 

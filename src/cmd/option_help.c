@@ -1,5 +1,4 @@
 // What the user reads about options: help pages, "did you mean", failures; and where the default model is.
-#include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,59 +106,24 @@ void ch_cmd_print_help(const ch_cmd_spec *spec, FILE *to) {
         fprintf(to, "\nExamples:\n%s\n", spec->examples);
 }
 
-static const char RANDOM_MODEL[] = "random-weights.gguf"; // what `make run` writes
-
-// First *.gguf of dir in byte order, so that the choice does not depend on the file system; random weights come last.
-static char *first_gguf(const ch_cmd_options *o, const char *dir) {
-    char best[256] = "";
-    DIR *d = opendir(dir);
-    if (!d)
-        return NULL;
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        size_t n = strlen(e->d_name);
-        bool file = n > 5 && n < sizeof best && strcmp(e->d_name + n - 5, ".gguf") == 0;
-        bool better = !best[0] || strcmp(best, RANDOM_MODEL) == 0 || strcmp(e->d_name, best) < 0;
-        if (file && better && (!best[0] || strcmp(e->d_name, RANDOM_MODEL) != 0))
-            memcpy(best, e->d_name, n + 1);
-    }
-    closedir(d);
-    if (!best[0])
-        return NULL;
-    size_t size = strlen(dir) + strlen(best) + 2;
-    char *path = ch_arena_alloc(o->arena, size);
-    if (path)
-        snprintf(path, size, "%s/%s", dir, best);
-    return path;
-}
-
 const char *ch_cmd_model_path(const ch_cmd_options *o, bool *shipped) {
     static const char *const places[] = {"models", "../models", "../../models", "../share/chimere/models"};
-    if (shipped)
-        *shipped = false;
-    if (ch_opt_text(o, CH_OPT_MODEL))
-        return ch_opt_text(o, CH_OPT_MODEL);
+    static const char name[] = "chimere-mini.gguf";
+    const char *given = ch_opt_text(o, CH_OPT_MODEL);
+    if (shipped) *shipped = !given;
+    if (given) return given;
     char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    char *slash = NULL;
-    if (n > 0) {
-        exe[n] = 0;
-        slash = strrchr(exe, '/');
-    }
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) exe[n] = 0;
+    const char *slash = n > 0 ? strrchr(exe, '/') : NULL;
     for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
-        char dir[PATH_MAX + 32];
-        snprintf(dir, sizeof dir, "%.*s/%s", (int)(slash - exe), exe, places[i]);
-        char *path = first_gguf(o, dir);
-        if (path) {
-            if (shipped)
-                *shipped = true;
-            size_t len = strlen(path), random = sizeof RANDOM_MODEL - 1;
-            if (len >= random && strcmp(path + len - random, RANDOM_MODEL) == 0)
-                ch_log(CH_LOG_WARN, "%s has random weights: what it says is noise; give a model with -m FILE", path);
-            return path;
-        }
+        const size_t size = (size_t)(slash - exe) + strlen(places[i]) + sizeof name + 2;
+        char *path = ch_arena_alloc(o->arena, size);
+        if (!path) break;
+        snprintf(path, size, "%.*s/%s/%s", (int)(slash - exe), exe, places[i], name);
+        if (access(path, R_OK) == 0) return path;
     }
     ch_cmd_fail(o->spec->name, CH_EXIT_FAILED,
-                "no model: give one with -m FILE.gguf or CHIMERE_MODEL (no models/*.gguf beside the program; "
-                "`make run` makes one with random weights)");
+                "no model: give one with -m FILE.gguf or CHIMERE_MODEL (the shipped one, models/%s, is not beside the program)", name);
     return NULL;
 }
