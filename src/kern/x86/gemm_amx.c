@@ -5,18 +5,13 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "kern/x86/tiles_amx.h"
 #include "kern/x86/x86.h"
 
 enum { SIDE = 16, STEP = 32, DEPTH = 256, ROWS = 512, TILE = SIDE * STEP };
 
 // The compiler does not know what tiles read and write.
 #define FENCE() __asm__ volatile("" ::: "memory")
-
-typedef struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t n_bytes[16]; // of a row
-    uint8_t n_row[16];
-} tile_config;
 
 // Both rounded to bf16: lo's 16 values, then hi's.
 CH_FORCE_INLINE __m512i to_bf16(__m512 lo, __m512 hi) {
@@ -180,11 +175,8 @@ static void gemm_half(const ch_gemm_args *g) {
     CH_ALIGNED(64) uint16_t a[ROWS * DEPTH], b[2 * SIDE * DEPTH];
     if (!g->k && !g->add)
         for (size_t i = 0; i < g->m; i++) memset(g->c + i * g->ld_c, 0, g->n * sizeof *g->c);
-    tile_config config = {.palette = 1};
-    for (int i = 0; i < 8; i++) config.n_row[i] = SIDE, config.n_bytes[i] = 64;
-    // The intrinsic names only some of the bytes it reads.
-    __asm__ volatile("" ::"r"(&config) : "memory");
-    _tile_loadconfig(&config);
+    const ch_tile_config config = ch_tiles_whole();
+    ch_tiles_begin(&config);
     for (size_t p = 0; p < g->k; p += DEPTH) {
         const size_t n_k = g->k - p < DEPTH ? g->k - p : DEPTH, n_step = (n_k + STEP - 1) / STEP;
         for (size_t i = 0; i < g->m; i += ROWS) {

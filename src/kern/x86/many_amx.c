@@ -7,12 +7,7 @@
 
 #include "base/attr.h"
 #include "kern/x86/many.h"
-
-typedef struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t n_bytes[16]; // of a row
-    uint8_t n_row[16];
-} tile_config;
+#include "kern/x86/tiles_amx.h"
 
 // Sums are scaled this many blocks after they were asked for.
 enum { LAG = 2, RING = 4 };
@@ -127,14 +122,12 @@ static void matmul(const ch_mat *m, size_t r0, size_t r1, const void *act, size_
         ch_kern_matmul_avx512(&c);
         return;
     }
-    tile_config config = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
+    ch_tile_config config = ch_tiles_whole();
+    for (int i = 0; i < CH_TILES; i++) {
         config.n_row[i] = i >= 6 ? s->sub / 4 : i == 2 || i == 3 || i == 5 ? 8 : 16;
         config.n_bytes[i] = i == 4 || i == 5 ? s->sub : 64;
     }
-    // The intrinsic names only some of the bytes it reads.
-    __asm__ volatile("" ::"r"(&config) : "memory");
-    _tile_loadconfig(&config);
+    ch_tiles_begin(&config);
     ch_kern_matmul_many(&c, s, ch_kern_panel_avx512(s->type), &k);
     _tile_release();
 }
