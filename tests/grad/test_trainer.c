@@ -32,9 +32,9 @@ static void test_curve(void **state) {
     const int kind = (int)(intptr_t)*state;
     fixture f;
     open_fixture(&f, kind, 50, 1, "");
-    double exact[20], first = 0;
-    grad_curve64(f.t, 20, exact);
-    for (int i = 0; i < 20; i++) {
+    double exact[N_STEPS], first = 0;
+    grad_curve64(f.t, N_STEPS, exact);
+    for (int i = 0; i < N_STEPS; i++) {
         const ch_train_step s = steps(&f, 1);
         if (i == 0) first = s.loss;
         if (!(fabs(s.loss - exact[i]) <= 1e-4 * exact[i]))
