@@ -1,5 +1,5 @@
 #!/bin/bash
-# The model that ships: every command uses models/chimere-mini.gguf when none is named, from any folder; it answers, adds, counts.
+# The models that ship: every command uses models/chimere-mini.gguf when none is named, from any folder; it answers, adds, counts.
 # time limit: 120 s
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -48,8 +48,17 @@ ask 'February' 'What comes before March?'
 printf 'What is the capital of Japan?\n/quit\n' | "$chimere" chat --temp 0 >"$tmp/out" 2>"$tmp/err" && grep -q Tokyo "$tmp/out" &&
     passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: chat: $(cat "$tmp/out" "$tmp/err")"; }
 
-size=$(wc -c <"$root/models/chimere-mini.gguf")
-[ "$size" -le 16777216 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: $size bytes, at most 16 MB"; }
+# Sizes; and the siblings, of other families, speak too.
+while read -r name most; do
+    size=$(wc -c <"$root/models/$name.gguf")
+    [ "$size" -le "$most" ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: $name: $size bytes, at most $most"; }
+    export CHIMERE_MODEL=$root/models/$name.gguf
+    ask 'Paris' 'What is the capital of France?'
+done <<END
+chimere-mini 16777216
+chimere-tiny-mamba2 2097152
+chimere-tiny-nemotron 2097152
+END
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
