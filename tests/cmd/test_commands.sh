@@ -2,11 +2,8 @@
 # The command line: exit codes, suggestions, ranges, variables, config files, help of every command, and the outputs of run,
 # chat, logits, trace and bench on a small model with random weights.
 # time limit: 180 s
-set -u
-chimere=${CHIMERE_BIN:-$(dirname "$0")/../../chimere}
-tmp=${CHIMERE_TMP:-$(mktemp -d)}
+. "$(dirname "$0")/common.sh"
 model=$tmp/model.gguf
-passed=0 failed=0
 
 # expect EXIT_CODE PATTERN command...: the code, and an extended pattern in stdout and stderr together.
 expect() {
@@ -99,5 +96,4 @@ printf 'hello\n/info\n/think off\n/save %s/c.json\n/reset\n/nothing\n/quit\nneve
     "$chimere" chat -m "$model" -n 4 >"$tmp/out" 2>"$tmp/err" && grep -q '"role": "user"' "$tmp/c.json" &&
     grep -q 'no /nothing' "$tmp/err" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: chat: $(cat "$tmp/err")"; }
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

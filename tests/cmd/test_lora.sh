@@ -1,21 +1,8 @@
 #!/bin/bash
 # Fine-tuning from outside: adapters for a model file trained, stopped and gone on with, exported, merged; the commands that take --lora,
 # the server among them; training all weights of a file; what is refused. time limit: 180 s
-set -u
-chimere=${CHIMERE_BIN:-$(dirname "$0")/../../chimere}
-tmp=${CHIMERE_TMP:-$(mktemp -d)}
-passed=0 failed=0
+. "$(dirname "$0")/common.sh"
 
-ok() { # NAME command...
-    local name=$1 out
-    shift
-    if out=$("$@" 2>&1); then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name: ${out:0:400}"
-    fi
-}
 fails() { # CODE PATTERN command...
     local code=$1 pattern=$2 out
     shift 2
@@ -116,5 +103,4 @@ ok 'a shape beside a file' fails 1 'model.n_embd: model.from has it already' "$c
 sed "s|$tmp/base.gguf|$tmp/again.gguf|" "$tmp/whole.json" >"$tmp/adapter.json"
 ok 'an adapter to begin with' fails 1 'token_embd.weight is missing' "$chimere" train "$tmp/adapter.json" -q
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

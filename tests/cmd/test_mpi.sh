@@ -1,10 +1,7 @@
 #!/bin/bash
 # chimere train in several processes under mpirun: 2 and 4 against 1, killed and gone on with, signals, refusals.
 # time limit: 180 s
-set -u
-chimere=${CHIMERE_BIN:-$(dirname "$0")/../../chimere}
-tmp=${CHIMERE_TMP:-$(mktemp -d)}
-passed=0 failed=0
+. "$(dirname "$0")/common.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 case $chimere in */tsan/*) echo 'the threads of MPI libraries cannot be followed' && exit 77 ;; esac
 command -v mpirun >/dev/null || { echo 'openmpi-bin is not installed' && exit 77; }
@@ -13,17 +10,6 @@ export TMPDIR=$(mktemp -d /tmp/mpi.XXXXXX) # short: sockets lie in it
 trap 'rm -rf "$TMPDIR"' EXIT
 export ASAN_OPTIONS=detect_leaks=0 # those of the MPI library
 
-ok() { # NAME command...
-    local name=$1 out
-    shift
-    if out=$("$@" 2>&1); then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name: ${out:0:400}"
-    fi
-}
-has() { grep -qE -- "$1" "$2"; }
 # Processes of one machine. last_wish: seconds between the end of one and the end of all.
 last_wish=1
 ranks() { # N command...
@@ -136,5 +122,4 @@ ok 'a file that is missing is said once' refused 1 'cannot open' ranks 2 "$chime
 ok 'without --mpi: refused' refused 2 'without --mpi each would train for itself' ranks 2 "$chimere" train "$tmp/one.json"
 ok 'alone with --mpi' "$chimere" train "$tmp/one.json" --mpi --restart --steps 2 -q
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

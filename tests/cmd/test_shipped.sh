@@ -1,12 +1,9 @@
 #!/bin/bash
 # The models that ship: every command uses models/chimere-mini.gguf when none is named, from any folder; it answers, adds, counts.
 # time limit: 120 s
-set -u
+. "$(dirname "$0")/common.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
-chimere=${CHIMERE_BIN:-$root/chimere}
 chimere=$(cd "$(dirname "$chimere")" && pwd)/$(basename "$chimere")
-tmp=${CHIMERE_TMP:-$(mktemp -d)}
-passed=0 failed=0
 unset CHIMERE_MODEL
 
 # expect PATTERN command...: success, and an extended pattern in stdout.
@@ -60,5 +57,4 @@ chimere-tiny-mamba2 2097152
 chimere-tiny-nemotron 2097152
 END
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

@@ -1,22 +1,7 @@
 #!/bin/bash
 # chimere train from outside: a run, the same run killed and gone on with, Ctrl-C, exports that the engine runs, wrong configurations.
 # time limit: 180 s
-set -u
-chimere=${CHIMERE_BIN:-$(dirname "$0")/../../chimere}
-tmp=${CHIMERE_TMP:-$(mktemp -d)}
-passed=0 failed=0
-
-ok() { # NAME command...
-    local name=$1 out
-    shift
-    if out=$("$@" 2>&1); then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name: ${out:0:400}"
-    fi
-}
-has() { grep -qE -- "$1" "$2"; }
+. "$(dirname "$0")/common.sh"
 
 "$chimere" synth qwen35 "$tmp/vocab.gguf" --seed 3 2>/dev/null
 for i in $(seq 1 300); do
@@ -100,5 +85,4 @@ ok 'no configuration: usage' bash -c "'$chimere' train; test \$? = 2"
 echo '{"model": {"arch": "llama"}}' >"$tmp/bad.json"
 ok 'a missing key is named' bash -c "! '$chimere' train '$tmp/bad.json' 2>'$tmp/err' && grep -q 'model.n_layer is missing' '$tmp/err'"
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish
