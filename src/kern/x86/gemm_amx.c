@@ -76,6 +76,14 @@ CH_FORCE_INLINE void pack_across(const float *x, size_t ld, size_t n_row, size_t
     memcpy(to, row, sizeof row);
 }
 
+// Neither rows nor inputs lie together.
+static void pack_apart(const float *x, size_t ra, size_t ca, size_t n_row, size_t n_k, uint16_t *to) {
+    CH_ALIGNED(64) float flat[SIDE * STEP];
+    for (size_t r = 0; r < n_row; r++)
+        for (size_t p = 0; p < n_k; p++) flat[r * STEP + p] = x[r * ra + p * ca];
+    pack_along(flat, STEP, n_row, n_k, to);
+}
+
 // Rows [0, n_row) and inputs [0, n_k) of A, by tiles: [row / 16][input / 32].
 static void pack_a(const ch_gemm_args *g, size_t row, size_t n_row, size_t at, size_t n_k, uint16_t *to) {
     const size_t n_step = (n_k + STEP - 1) / STEP;
@@ -88,6 +96,8 @@ static void pack_a(const ch_gemm_args *g, size_t row, size_t n_row, size_t at, s
                 pack_along(x, g->ra, SIDE, STEP, to);
             else if (g->ca == 1)
                 pack_along(x, g->ra, rows, inputs, to);
+            else if (g->ra != 1)
+                pack_apart(x, g->ra, g->ca, rows, inputs, to);
             else if (whole)
                 pack_across(x, g->ca, SIDE, STEP, to);
             else
