@@ -29,7 +29,7 @@ ask() { # pattern question
 
 cd "$tmp" || exit 1
 expect 'qwen35moe' "$chimere" info
-expect '.' "$chimere" verify
+expect '^ok: 184 tensors' "$chimere" verify
 expect 'Hello there' bash -c "echo 'Hello there.' | '$chimere' tokenize | '$chimere' detokenize"
 expect 'im_start' "$chimere" template
 expect '"n_positions":3' "$chimere" logits --all --tokens 1,2,3 -o "$tmp/logits" --json

@@ -106,11 +106,12 @@ static void test_drift(void **state) {
     }
     // The first part holds the same dialogues as the later ones: an error that grew with the distance would show as a multiple.
     // And no part costs more than three times what was measured (5.9e-5 at most). Parts of a few hundred tokens hold other dialogues
-    // each, and one expert that flips weighs a multiple: there only the size is judged, by the whole.
+    // each, and one expert that flips weighs a multiple: there only the size is judged, by the whole (4.8e-5 on every tier), again with
+    // a factor of three.
     if (N_TOK >= 20000)
         for (int p = 0; p < N_PART; p++) assert_true(kl[p] < 4 * kl[0] && kl[p] < 2e-4);
     else
-        assert_true((kl[0] + kl[1] + kl[2] + kl[3] + kl[4]) / N_PART < 1e-3);
+        assert_true((kl[0] + kl[1] + kl[2] + kl[3] + kl[4]) / N_PART < 1.5e-4);
     close_run(&f32);
     close_run(&bf16);
 }
