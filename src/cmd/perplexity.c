@@ -234,17 +234,25 @@ static json_t *describe(const result *r, bool drafts) {
     return o;
 }
 
-static void print_json(const scorer *s, const result *r, int n, const result *all) {
+static int print_json(const scorer *s, const result *r, int n, const result *all, ch_error *e) {
     json_t *o = describe(all, s->drafts), *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, describe(&r[i], s->drafts));
-    json_object_set_new(o, "file", json_string(ch_gguf_path(ch_model_gguf(s->m))));
-    json_object_set_new(o, "ctx", json_integer((json_int_t)s->n_ctx));
-    json_object_set_new(o, "tier", json_string(s->info->tier));
-    json_object_set_new(o, "files", list);
-    json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    putchar('\n');
+    int rc = o && list ? 0 : ch_error_set(e, CH_ENOMEM, "no memory");
+    for (int i = 0; rc == 0 && i < n; i++)
+        if (!ch_utf8_valid(r[i].file, strlen(r[i].file)) || json_array_append_new(list, describe(&r[i], s->drafts)))
+            rc = ch_error_set(e, CH_EFORMAT, "file %d of %d: its name is not UTF-8 and cannot stand in JSON", i + 1, n);
+    const char *model = ch_gguf_path(ch_model_gguf(s->m));
+    if (rc == 0 && json_object_set_new(o, "file", json_string(model)))
+        rc = ch_error_set(e, CH_EFORMAT, "the model's file: its name is not UTF-8 and cannot stand in JSON");
+    if (rc == 0) {
+        json_object_set_new(o, "ctx", json_integer((json_int_t)s->n_ctx));
+        json_object_set_new(o, "tier", json_string(s->info->tier));
+        json_object_set(o, "files", list);
+        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        putchar('\n');
+    }
+    json_decref(list);
     json_decref(o);
+    return rc;
 }
 
 static void print_row(const scorer *s, const result *r) {
@@ -337,7 +345,7 @@ int ch_cmd_perplexity(int argc, char **argv) {
     }
     ch_cmd_end_progress(&bar);
     if (rc == 0 && json)
-        print_json(&s, r, o.n_args, &all);
+        rc = print_json(&s, r, o.n_args, &all, &e);
     else if (rc == 0 && o.n_args > 1)
         print_row(&s, &all);
     code = rc == 0 ? CH_EXIT_OK : ch_cmd_fail_error("perplexity", &e);

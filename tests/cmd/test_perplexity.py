@@ -127,5 +127,11 @@ code, _, err = run("perplexity", "-m", model, path("none.txt"))
 expect("a missing file is named", code == 1 and "none.txt" in err, (code, err))
 code, _, err = run("perplexity", "-m", model, path("bad.jsonl", "{\n"))
 expect("a wrong record is named", code == 1 and "bad.jsonl" in err, (code, err))
+odd = os.fsencode(path("odd")) + b"\xff.txt"
+with open(odd, "w", encoding="utf-8") as f:
+    f.write("The little fox went home.\n")
+for more, want in (([], 0), (["--json"], 1)):
+    p = subprocess.run([EXE, "perplexity", "-m", model, *more, odd], capture_output=True, timeout=100)
+    expect("a name that JSON cannot hold %s" % more, p.returncode == want and (want == 0 or b"not UTF-8" in p.stderr and not p.stdout), p)
 print("%d passed, %d failed" % (passed, failed))
 sys.exit(failed > 0)
